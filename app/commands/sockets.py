@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 import os
+import re
 import signal
 import socket
 import sys
@@ -36,6 +37,9 @@ also each started MiB of its body; a slower connection is closed."""
 _PIECE = 1 << 20
 
 _AGENTS = (PREFIX + "/").encode()
+
+_ABSOLUTE = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)")
+"""Scheme and authority of a target in absolute form."""
 
 T = TypeVar("T")
 
@@ -208,6 +212,7 @@ class _QuietConnection(HttpToolsProtocol):
         self._wait()
 
     def on_headers_complete(self) -> None:
+        self._use_authority()
         agents = self.url.startswith(_AGENTS)
         self.limit_concurrency = None if agents else self.config.limit_concurrency
         super().on_headers_complete()
@@ -216,6 +221,19 @@ class _QuietConnection(HttpToolsProtocol):
             scope["extensions"] = {CONNECTION: _AgentConnection(self, self.cycle)}
         self._size = 0
         self._wait()
+
+    def _use_authority(self) -> None:
+        """Makes a target in absolute form (`GET http://host/path`) a path. uvicorn drops its host,
+        but that is the one that counts (RFC 9112 3.2.2): it is added as another Host unless it is
+        the same, and of two the app has to refuse the request."""
+        absolute = _ABSOLUTE.match(self.url)
+        if absolute is None:
+            return
+        self.url = b"/" + self.url[absolute.end() :].removeprefix(b"/")
+        authority = absolute[1]
+        hosts = [value.strip().lower() for name, value in self.headers if name == b"host"]
+        if authority.lower() not in hosts:
+            self.headers.append((b"host", authority))
 
     def on_body(self, body: bytes) -> None:
         super().on_body(body)

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.core.errors import BadInput
 from app.core.late import dataclass
 from app.core.messages import Message, ModelRequest
+from app.net.isolation import isolated
 from app.protocols import registry
 from app.protocols.server import (
     CUT,
@@ -39,6 +40,7 @@ from app.simulator.scenario import CodingAgent, Script
 ENDS: tuple[ProviderServer, ...] = tuple(registry.ENDS.values())
 
 _JSON = "application/json"
+_ISOLATING = {name.decode(): value.decode() for name, value in isolated(())}
 _NO_WEBSOCKET = BadRequest(
     "There are no WebSockets here. Send the request over HTTP, to the same address.", 426
 )
@@ -252,6 +254,7 @@ class _Exchange:
         response_headers = _headers({"content-type": kind, **end.headers(self.id)}, faults)
         for fault in faults:
             if fault.fault.raw is not None:
+                response_headers |= _ISOLATING  # nothing else adds them on the socket itself
                 return RawResponse(fault.fault.raw(response_headers, list(frames), fault.number))
         return FrameResponse(200, response_headers, frames, pace, self.desk.sleep)
 
@@ -422,7 +425,11 @@ class FrameResponse:
 
     def _start(self) -> dict[str, object]:
         headers = [(name.encode(), value.encode()) for name, value in self.headers.items()]
-        return {"type": "http.response.start", "status": self.status, "headers": headers}
+        return {
+            "type": "http.response.start",
+            "status": self.status,
+            "headers": isolated(headers),
+        }
 
     def _sends(self) -> Iterator[tuple[float, bytes, str]]:
         """(pause before, bytes, tag) for each send: deltas without a pause are sent together."""

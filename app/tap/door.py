@@ -2,8 +2,13 @@
 upstream of a request.
 
 An agent identifies its tap by a secret, in the header `x-playground-tap` (/tap/openai/v1/…) or in
-the path (/tap/SECRET/openai/v1/…). Checks, in order: Host, Origin and Sec-Fetch-Site, secret, door,
-upgrade, upstream. No request by a foreign web page passes: it would have an origin.
+the path (/tap/SECRET/openai/v1/…). Checks, in order: Host, no browser, secret, door, upgrade,
+upstream.
+
+An upstream may answer anything, and its answer leaves from the origin of our own pages. So nothing
+passes that a browser asks for by itself (a page, a frame, an image, a script), no request of a web
+page, and none with the cookie of our pages. For browsers that do not say what they ask for, every
+answer is isolated (`net/isolation`).
 """
 
 from __future__ import annotations
@@ -24,13 +29,13 @@ from app.core.errors import BadInput, NotFound, StoreError
 from app.core.late import dataclass
 from app.core.providers import SIMULATORS
 from app.core.settings import Profile, Protocol
+from app.net.isolation import isolated
 from app.net.keys import Keys, is_vendors_own, origin
 from app.protocols.base import join_url
 from app.protocols.registry import codec
 from app.secrets.names import names_key
 from app.tap import PREFIX
 from app.tap.relay import (
-    CREDENTIALS,
     AgentRequest,
     DoorName,
     RawHeaders,
@@ -38,6 +43,7 @@ from app.tap.relay import (
     Relay,
     agent_connection,
     end_to_end,
+    is_credential,
     refuse,
 )
 from app.tap.taps import Tap, Taps
@@ -48,8 +54,27 @@ HEADER = b"x-playground-tap"
 
 _DOORS: Mapping[bytes, DoorName] = {door.encode(): door for door in get_args(DoorName)}
 
+_BY_PROGRAMS: Mapping[bytes, tuple[bytes, ...]] = {
+    b"sec-fetch-mode": (b"cors", b"no-cors", b"same-origin"),
+    b"sec-fetch-dest": (b"empty",),
+    b"sec-fetch-site": (b"none",),
+}
+"""What a program may say of its request (Node's fetch: the mode `cors`): it reads the answer, and
+no web page has asked. Anything else is a navigation, a frame, an image, a script, or a socket.
+https://www.w3.org/TR/fetch-metadata/"""
+
+_BROWSERS_OWN = frozenset((b"origin", b"service-worker"))
+"""Headers that only web pages cause."""
+
+_PAGE_COOKIE = re.compile(rb"(?:^|;)\s*playground_\d+=")
+"""The cookie of our pages, or of another playground's: browsers send it to every port."""
+
 WRONG_HOST = (421, "This address is not served here; use the base URL that the playground printed.")
-FOREIGN = (403, "A web page asked; this address is for agents that you started yourself.")
+FOREIGN = (
+    403,
+    "A web page or a browser asked; this address is for agents that you started yourself. Give it "
+    "to an agent as its base URL; what the agent does is on the playground's own pages.",
+)
 NO_SECRET = (
     401,
     "The secret of a tap is missing, wrong or revoked. Start the agent by playground tap, or make "
@@ -104,51 +129,63 @@ class Door:
         async def sending(message: Message) -> None:
             nonlocal started
             started = True
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": _sent_back(message)}
             await send(message)
 
-        secret, door, target = _parts(scope)
+        in_path, door, target = _parts(scope)
         protocol = "" if door is None else protocol_at(door, target) or DOORS[door][0]
         try:
-            tap = await self._tap(scope, secret)
+            tap, secret = await self._tap(scope, in_path)
             if door is None:
                 raise RefusedRequest(*NO_DOOR)
             if _upgrades(scope):
                 raise RefusedRequest(*NO_UPGRADE)
-            await self._pass(tap, door, target, scope, receive, sending)
+            # The secret goes no further, also where it was given as a key or is in a Referer.
+            headers = [
+                (name, value.strip()) for name, value in scope["headers"] if secret not in value
+            ]
+            await self._pass(tap, door, target, headers, scope, receive, sending)
         except RefusedRequest as refused:
-            await refuse(send, protocol, refused)
+            await refuse(sending, protocol, refused)
         except StoreError as error:
             if not started:
-                await refuse(send, protocol, RefusedRequest(503, str(error)))
+                await refuse(sending, protocol, RefusedRequest(503, str(error)))
         except Exception as error:
             # No exception reaches the server: its log would not be masked.
             failed = self._failed(error)
             if not started:
-                await refuse(send, protocol, failed)
+                await refuse(sending, protocol, failed)
 
-    async def _tap(self, scope: Scope, secret: bytes) -> Tap:
-        """Authenticates the request. RefusedRequest if it is of no tap."""
+    async def _tap(self, scope: Scope, in_path: bytes) -> tuple[Tap, bytes]:
+        """Authenticates the request; the tap and its secret. RefusedRequest if it is of none."""
         headers: RawHeaders = scope["headers"]
         hosts = [value.strip() for name, value in headers if name == b"host"]
         if len(hosts) != 1 or not self._is_own_host(hosts[0]):
             raise RefusedRequest(*WRONG_HOST)
-        sites = [value.strip() for name, value in headers if name == b"sec-fetch-site"]
-        if any(name == b"origin" for name, _ in headers) or any(site != b"none" for site in sites):
+        if any(_is_browsers(name, value.strip()) for name, value in headers):
             raise RefusedRequest(*FOREIGN)
         presented = {value.strip() for name, value in headers if name == HEADER}
-        if secret:
-            presented.add(secret)
+        if in_path:
+            presented.add(in_path)
         if len(presented) != 1:
             raise RefusedRequest(*NO_SECRET)
-        tap = await self._taps.find(presented.pop().decode("latin-1"))
+        secret = presented.pop()
+        tap = await self._taps.find(secret.decode("latin-1"))
         if tap is None:
             raise RefusedRequest(*NO_SECRET)
-        return tap
+        return tap, secret
 
     async def _pass(
-        self, tap: Tap, door: DoorName, target: bytes, scope: Scope, receive: Receive, send: Send
+        self,
+        tap: Tap,
+        door: DoorName,
+        target: bytes,
+        headers: RawHeaders,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
     ) -> None:
-        headers = [(name, value.strip()) for name, value in scope["headers"] if name != HEADER]
         at_ms = self._clock()
         try:
             upstream = self._upstream(tap, door, target, headers)
@@ -207,6 +244,23 @@ def _parts(scope: Scope) -> tuple[bytes, DoorName | None, bytes]:
     return secret, _DOORS.get(first), target
 
 
+def _is_browsers(name: bytes, value: bytes) -> bool:
+    """Whether a request with this header is a browser's own, or a web page's."""
+    if name == b"cookie":
+        return _PAGE_COOKIE.search(value) is not None
+    return name in _BROWSERS_OWN or value not in _BY_PROGRAMS.get(name, (value,))
+
+
+def _sent_back(start: Message) -> RawHeaders:
+    """The headers of an answer as the client gets them. A redirect keeps its status but not its
+    target: a client that follows it would send the request, the secret among its headers, past the
+    tap, and its calls would not be held."""
+    redirects = 300 <= start["status"] < 400
+    return isolated(
+        (name, value) for name, value in start["headers"] if not (redirects and name == b"location")
+    )
+
+
 def _upgrades(scope: Scope) -> bool:
     asked = [value.lower() for name, value in scope["headers"] if name == b"upgrade"]
     return any(b"websocket" in value for value in asked)
@@ -225,9 +279,6 @@ DOORS: Mapping[DoorName, tuple[Protocol, ...]] = {
     "ollama": ("ollama",),
 }
 """The protocols of each door, the default first."""
-
-KEY_PARAM = "key"
-"""The query parameter that may contain a Gemini key."""
 
 _SIMULATED: Mapping[Protocol, Profile] = {row.profile.protocol: row.profile for row in SIMULATORS}
 _RESPONSES = re.compile(rb"(/v1)?/responses(/.*)?")
@@ -280,7 +331,7 @@ class Upstreams:
         except BadInput as error:
             raise RefusedRequest(502, str(error)) from None
         if not vendor:
-            target = _without_key(target)
+            target = _without_keys(target)
             headers = self._with_own_key(profile, headers)
         target = _joined(base_url, door, target)
         return Upstream(profile, place, target, _outgoing(headers, place))
@@ -294,8 +345,9 @@ class Upstreams:
             (header.lower().encode("latin-1", "replace"), value.encode("latin-1", "replace"))
             for header, value in {**profile.headers, **own}.items()
         ]
-        gone = CREDENTIALS | {header for header, _ in added}
-        return [*(pair for pair in headers if pair[0] not in gone), *added]
+        ours = {header for header, _ in added}
+        theirs = [pair for pair in headers if pair[0] not in ours and not is_credential(pair[0])]
+        return [*theirs, *added]
 
 
 def credentials_of(headers: RawHeaders, target: bytes) -> set[str]:
@@ -306,13 +358,17 @@ def credentials_of(headers: RawHeaders, target: bytes) -> set[str]:
         text = value.decode("latin-1").strip()
         if name == b"cookie":
             credentials |= {pair.partition("=")[2].strip() for pair in text.split(";")}
-        elif name in CREDENTIALS:
+        elif is_credential(name):
             credentials.add(text.rpartition(" ")[2])
-    for pair in target.decode("latin-1").partition("?")[2].split("&"):
-        member, _, text = (unquote_plus(part) for part in pair.partition("="))
-        if names_key(member, text):
-            credentials.add(text)
+    members = map(_member, target.partition(b"?")[2].split(b"&"))
+    credentials |= {text for name, text in members if names_key(name, text)}
     return credentials - {""}
+
+
+def _member(pair: bytes) -> tuple[str, str]:
+    """Name and value of a member of a query."""
+    name, _, value = pair.decode("latin-1").partition("=")
+    return unquote_plus(name), unquote_plus(value)
 
 
 def protocol_at(door: DoorName, target: bytes) -> Protocol | None:
@@ -357,13 +413,9 @@ def _joined(base_url: str, door: DoorName, target: bytes) -> bytes:
     return joined.encode("latin-1")
 
 
-def _without_key(target: bytes) -> bytes:
+def _without_keys(target: bytes) -> bytes:
     path, mark, query = target.partition(b"?")
-    left = [
-        pair
-        for pair in query.split(b"&")
-        if unquote_plus(pair.partition(b"=")[0].decode("latin-1")).lower() != KEY_PARAM
-    ]
+    left = [pair for pair in query.split(b"&") if not names_key(*_member(pair))]
     return path + (mark if left else b"") + b"&".join(left)
 
 

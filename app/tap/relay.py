@@ -27,6 +27,7 @@ from app.core.late import dataclass
 from app.core.settings import Profile
 from app.net.client import CODINGS, Decompressor, HttpClient, NetworkError, RelayedResponse
 from app.protocols.registry import ENDS
+from app.secrets.names import names_key
 from app.secrets.redaction import Redactor
 from app.tap import CONNECTION, AgentConnection
 from app.tap.taps import Tap
@@ -198,7 +199,13 @@ CREDENTIALS = frozenset(
         *(b"cookie", b"proxy-authorization"),
     )
 )
-"""The headers that may contain an agent's own keys."""
+"""The headers that usually contain an agent's own keys."""
+
+
+def is_credential(name: bytes) -> bool:
+    """Whether a request's header of this name contains a key or a login of the agent's own."""
+    return name in CREDENTIALS or names_key(name.decode("latin-1"), "")
+
 
 HOP_BY_HOP = frozenset(
     (
@@ -503,7 +510,7 @@ class _Watched:
     def mask(self, text: str) -> str:
         """`text` without known secrets, those of this request, and its address."""
         request = self._request
-        own = [value for name, value in request.headers if name in CREDENTIALS]
+        own = [value for name, value in request.headers if is_credential(name)]
         words = {word for value in own for word in (value, value.rpartition(b" ")[2])}
         words |= {request.target, *(request.target.replace(b"&", b"=").split(b"="))}
         known = Redactor([request.url, *(word.decode("latin-1") for word in words)])

@@ -2,9 +2,9 @@
 
 Order: size of headers, Host, method, Origin and Sec-Fetch-Site, credential, size of body, app. It
 checks `scope["path"]`, which is what is routed, and knows no route except /healthz, /static and the
-simulator's prefix. If a target has an authority of its own (`GET http://other/x`), the server
-passes only the path: it is checked by its Host like any other. Threats 1 to 6, 10, 28, 32 and 34 of
-docs/safety.md.
+simulator's prefix. If a target has an authority of its own (`GET http://other/x`), the server adds
+it as a Host (`commands/sockets`): one that differs makes two, which are refused. Threats 1 to 6,
+10, 28, 32 and 34 of docs/safety.md.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import re
 import secrets
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from urllib.parse import quote, unquote_plus
 
 from starlette.exceptions import HTTPException
@@ -26,6 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.config import one_line
 from app.core.errors import BadInput, NotFound
 from app.core.late import dataclass
+from app.net.isolation import HARDENING, ISOLATED, POLICY, is_for_browsers
 
 # The guard's own replies: a status, a sentence, and three formats. The page uses no template,
 # because templates may be unavailable here.
@@ -239,7 +240,9 @@ class Guard:
         match scope["type"]:
             case "http":
                 asked = GuardedRequest(scope)
-                answering = _Answering(send, static=asked.below("/static"))
+                answering = _Answering(
+                    send, static=asked.below("/static"), foreign=asked.below(self._sim)
+                )
                 reply = self._reply(asked)
                 if reply is not None:
                     await _say(answering, asked, reply, as_json=self._as_json(asked))
@@ -384,12 +387,12 @@ class _Answering:
     gets the guard's own page. `muted` drops the app's output.
     """
 
-    def __init__(self, send: Send, *, static: bool) -> None:
+    def __init__(self, send: Send, *, static: bool, foreign: bool) -> None:
         self.started = False
         self.muted = False
         self._kept: list[Message] = []
         self._send = send
-        self._static = static
+        self._harden = partial(hardened, static=static, foreign=foreign)
 
     async def __call__(self, message: Message) -> None:
         begins = message["type"] == "http.response.start"
@@ -408,8 +411,7 @@ class _Answering:
     async def pass_on(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
-            headers = hardened(message.get("headers", ()), static=self._static)
-            message = {**message, "headers": headers}
+            message = {**message, "headers": self._harden(message.get("headers", ()))}
         await self._send(message)
 
 
@@ -480,23 +482,18 @@ async def _say(
 
 # The headers of every response. A page can request one of two changes by a policy that consists of
 # that directive alone: to be framed by our own pages, or to frame them. All other security headers
-# of a page are dropped. Threats 6 and 10 of docs/safety.md.
+# of a page are dropped. What is no page of ours is isolated: files, images, recorded bytes, data
+# for scripts, and whatever the simulator says. Threats 6 and 10 of docs/safety.md.
 
 
 Headers = Sequence[tuple[bytes, bytes]]
-
-POLICY = b"content-security-policy"
 
 SECURITY_HEADERS: Mapping[bytes, bytes] = {
     POLICY: (
         b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
         b"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
-    b"x-content-type-options": b"nosniff",
-    b"x-frame-options": b"DENY",
-    b"cross-origin-opener-policy": b"same-origin",
-    b"cross-origin-resource-policy": b"same-origin",
-    b"referrer-policy": b"no-referrer",
+    **HARDENING,
 }
 
 FRAMED = (POLICY, b"frame-ancestors 'self'")
@@ -505,8 +502,6 @@ FRAMED = (POLICY, b"frame-ancestors 'self'")
 FRAMES = (POLICY, b"frame-src 'self'")
 """A page that frames our own pages: sessions side by side."""
 
-SANDBOXED = (POLICY, b"sandbox")
-
 
 def as_text(header: tuple[bytes, bytes]) -> dict[str, str]:
     """One of the above in the form that a response takes."""
@@ -514,21 +509,36 @@ def as_text(header: tuple[bytes, bytes]) -> dict[str, str]:
     return {name.decode(): value.decode()}
 
 
-def hardened(headers: Headers, *, static: bool) -> list[tuple[bytes, bytes]]:
-    """The headers as sent: the app's own, overridden by ours."""
+def hardened(
+    headers: Headers, *, static: bool = False, foreign: bool = False
+) -> list[tuple[bytes, bytes]]:
+    """The headers as sent: the app's own, overridden by ours. `foreign`: the answer is the
+    simulator's, of whose headers those for browsers are dropped."""
     ours = dict(SECURITY_HEADERS)
     if not static:
         ours[b"cache-control"] = b"no-store"
-    if SANDBOXED in headers:  # stricter than ours alone
-        ours[POLICY] += b"; sandbox"
     if FRAMES in headers:
         ours[POLICY] += b"; frame-src 'self'"
     if FRAMED in headers:
         ours[POLICY] = ours[POLICY].replace(b"frame-ancestors 'none'", b"frame-ancestors 'self'")
         ours[b"x-frame-options"] = b"SAMEORIGIN"
+    if foreign:
+        ours |= {POLICY: ISOLATED, **HARDENING}
+    elif not (static or _is_page(headers)):
+        ours |= {POLICY: ISOLATED + b"; frame-ancestors 'none'", **HARDENING}
     theirs = [
         (name, value)
         for name, value in headers
-        if name.lower() not in ours and not name.lower().startswith(b"access-control-")
+        if name.lower() not in ours
+        and not name.lower().startswith(b"access-control-")
+        and not (foreign and is_for_browsers(name.lower()))
     ]
     return [*theirs, *ours.items()]
+
+
+def _is_page(headers: Headers) -> bool:
+    """Whether it is HTML to be shown. Only our templates make any; HTML of others, such as a shared
+    session, is a file to be saved."""
+    named = {name.lower(): value.strip().lower() for name, value in headers}
+    is_file = named.get(b"content-disposition", b"").startswith(b"attachment")
+    return named.get(b"content-type", b"").startswith(b"text/html") and not is_file

@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
+from app.net.isolation import isolated
 from app.protocols.server import CUT, STALL, OutgoingFrame
 from app.simulator.app import FrameResponse, SimulatorPace
 
@@ -74,5 +75,5 @@ async def test_a_stall_ends_when_nobody_listens() -> None:
 
 async def test_an_answer_without_a_body_has_its_headers() -> None:
     sent, _ = await played([])
-    assert sent[0]["headers"] == [(b"x", b"y")]
+    assert sent[0]["headers"] == isolated([(b"x", b"y")])
     assert bodies(sent) == [b""]

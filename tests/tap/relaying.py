@@ -112,6 +112,30 @@ class Client:
         return replace(got, body=bytes(body[:most] if isinstance(most, int) else body))
 
 
+ISOLATING: Headers = (
+    (b"content-security-policy", b"sandbox; default-src 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+)
+"""What is behind the headers of every answer at a tap."""
+
+NOT_SENT_BACK = (
+    *(b"set-cookie", b"clear-site-data", b"service-worker-allowed", b"refresh", b"link"),
+    *(b"access-control-allow-origin", *(name for name, _ in ISOLATING)),
+)
+
+
+def sent_back(direct: Answer) -> Answer:
+    """What an agent gets of an answer that its provider gave."""
+    redirects = direct.status is not None and direct.status // 100 == 3
+    gone = {*NOT_SENT_BACK, *([b"location"] if redirects else [])}
+    kept = [(name, value) for name, value in direct.headers if name not in gone]
+    return replace(direct, headers=[*kept, *ISOLATING])
+
+
 def _enough(body: bytearray, most: int | bytes | None) -> bool:
     return body.endswith(most) if isinstance(most, bytes) else len(body) >= (most or math.inf)
 

@@ -49,10 +49,7 @@ from app.web.session.wire_view import (
 )
 from app.web.site import Site, site_of
 
-IMAGE_HEADERS = {
-    "Content-Disposition": "inline",
-    "Content-Security-Policy": "sandbox",
-}
+IMAGE_HEADERS = {"Content-Disposition": "inline"}
 
 
 async def next_request(request: Request) -> Response:
