@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Sequence
@@ -20,6 +21,7 @@ from app.tap.relay import CREDENTIALS, DoorName, RefusedRequest, Unobserved, err
 from tests.tables import each_row
 from tests.tap.relaying import (
     AGENT_KEY,
+    ISOLATING,
     PROVIDER_KEY,
     TOKEN,
     Answer,
@@ -91,13 +93,88 @@ async def test_a_request_that_is_not_ours_is_refused(place: Place, name: str) ->
     assert got.clean
     assert dict(got.headers)[b"content-type"] == b"application/json"
     assert json.loads(got.body)
+    assert got.headers[-len(ISOLATING) :] == list(ISOLATING)
     assert place.provider.heads == []
 
 
-async def test_an_address_that_somebody_typed_comes_in(place: Place) -> None:
-    """`curl` and Node send no site, or `none`."""
+TYPED = (b"sec-fetch-site", b"none")
+"""No page has asked, but for an extension's or the user: an address that was typed, a bookmark."""
+EMPTY = (b"sec-fetch-dest", b"empty")
+DESTINATIONS = (
+    *(b"document", b"iframe", b"frame", b"fencedframe", b"nested-document", b"embed", b"object"),
+    *(b"image", b"script", b"style", b"font", b"audio", b"video", b"track", b"manifest", b"xslt"),
+    *(b"worker", b"sharedworker", b"serviceworker", b"audioworklet", b"report", b"json"),
+    *(b"websocket", b"", b"EMPTY", b"empty, document"),
+)
+BROWSERS: dict[str, Headers] = {
+    "a navigation": [TYPED, (b"sec-fetch-mode", b"navigate")],
+    "a navigation with no other header": [(b"sec-fetch-mode", b"navigate")],
+    "a navigation to a frame of an old Chrome": [(b"sec-fetch-mode", b"nested-navigate")],
+    "a socket": [(b"sec-fetch-mode", b"websocket"), EMPTY],
+    "a mode twice": [(b"sec-fetch-mode", b"cors"), (b"sec-fetch-mode", b"navigate")],
+    "a destination twice": [EMPTY, (b"sec-fetch-dest", b"document")],
+    "a prefetch": [(b"sec-purpose", b"prefetch"), (b"sec-fetch-dest", b"document")],
+    "a service worker": [(b"service-worker", b"script")],
+    "a browser that is logged in": [(b"cookie", b"a=1; playground_8321=x; b=2")],
+    "one that is logged in to another playground": [(b"cookie", b"playground_1=x")],
+    **{f"destination {name!r}": [TYPED, (b"sec-fetch-dest", name)] for name in DESTINATIONS},
+}
+
+
+@each_row("name", BROWSERS)
+async def test_what_a_browser_asks_for_is_refused_by_each_method(place: Place, name: str) -> None:
+    """An upstream would answer with a page, and its script would run in our origin."""
     target = place.target("openai", b"/v1/models", "raw")
-    assert (await at(place, target, (b"sec-fetch-site", b"none"))).status == 200
+    place.provider.says(OK)
+    for method in ("GET", "HEAD", "POST", "OPTIONS"):
+        got = await ask(place.port, method, target, BROWSERS[name])
+        assert got.status == 403, method
+        assert got.headers[-len(ISOLATING) :] == list(ISOLATING)
+    assert place.provider.heads == []
+
+
+@each_row(
+    "headers",
+    [
+        [TYPED],
+        [(b"sec-fetch-mode", b"cors")],  # Node's fetch
+        [TYPED, (b"sec-fetch-mode", b"cors"), EMPTY],  # an extension's
+        [TYPED, (b"sec-fetch-mode", b"no-cors"), EMPTY],  # a program with a browser inside
+        [(b"cookie", b"my_playground_1=x; playground=1; playground_x=2")],
+        [(b"referer", b"https://github.com/me/my-agent")],
+    ],
+)
+async def test_what_a_program_asks_for_comes_in(place: Place, headers: Headers) -> None:
+    target = place.target("openai", b"/v1/models", "raw")
+    got = await at(place, target, *headers)
+    assert got.status == 200
+    assert got.headers[-len(ISOLATING) :] == list(ISOLATING)
+
+
+async def test_the_secret_goes_on_in_no_header(place: Place) -> None:
+    """Neither as a key nor in the address that a client says it came from."""
+    secret = place.secrets["raw"]
+    target = place.target("openai", b"/v1/models", "raw")
+    headers = [
+        (b"referer", b"http://127.0.0.1/tap/" + secret + b"/openai/v1/x"),
+        (b"x-other", b"a " + secret),
+        (b"x-kept", b"1"),
+    ]
+    assert (await at(place, target, *headers)).status == 200
+    assert secret not in place.provider.heads[0]
+    assert (b"x-kept", b"1") in place.provider.headers
+
+
+@each_row("status", [301, 302, 303, 307, 308, 399])
+async def test_a_redirect_has_no_target_that_an_agent_could_follow(
+    place: Place, status: int
+) -> None:
+    """A client would send the request, with the tap's secret, past the tap."""
+    line = b"HTTP/1.1 %d Elsewhere\r\nlocation: http://127.0.0.1:1/v1\r\n" % status
+    place.provider.says(line + b"content-length: 0\r\n\r\n")
+    got = await ask(place.port, "POST", place.target("openai", b"/v1/x", "raw"), (), b"{}")
+    assert got.status == status
+    assert b"location" not in dict(got.headers)
 
 
 @each_row("host", [b"evil.example", b"127.0.0.1", b"127.0.0.1:1", b"localhost.:80", b"x@127.0.0.1"])
@@ -109,6 +186,45 @@ async def test_another_host_is_refused_before_its_secret_is_read(place: Place, h
         await client.send_body()
         assert (await client.answer()).status == 421
     assert place.provider.heads == []
+
+
+ABSOLUTE = [
+    ("http://HERE/PATH", "HERE", 200),
+    ("HTTP://HERE/PATH", "HERE", 200),
+    ("http://HERE/PATH", "evil.example", 421),
+    ("http://evil.example/PATH", "HERE", 421),
+    ("https://evil.example/PATH", "HERE", 421),
+    ("http://evil.example/PATH", "evil.example", 421),
+    ("http://HERE@evil.example/PATH", "HERE", 421),
+    ("http://evil.example@HERE/PATH", "HERE", 421),
+    ("http:///PATH", "HERE", 421),
+    ("http://127.0.0.1/PATH", "HERE", 421),
+    ("http://evil.example:80?/PATH", "HERE", 421),
+    ("//evil.example/PATH", "HERE", 404),  # a path, and none of ours
+]
+
+
+@pytest.mark.parametrize("path", ["tap/SECRET/openai/v1/models", "sessions"])
+@each_row("target, host, status", ABSOLUTE)
+async def test_a_target_with_another_host_is_refused(
+    place: Place, target: str, host: str, status: int, path: str
+) -> None:
+    """`GET http://host/path`, by the door and by the guard, whatever Host says."""
+    here, secret = f"127.0.0.1:{place.port}", place.secrets["raw"].decode()
+    place.provider.says(OK)
+    target = target.replace("PATH", path).replace("HERE", here).replace("SECRET", secret)
+    lines = [
+        f"GET {target} HTTP/1.1",
+        f"Host: {host.replace('HERE', here)}",
+        f"Authorization: Bearer {TOKEN}",
+        "Connection: close",
+    ]
+    reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+    writer.write("\r\n".join([*lines, "", ""]).encode())
+    answer = await asyncio.wait_for(reader.read(), 30)
+    writer.close()
+    assert int(answer.split(b" ")[1]) == status
+    assert len(place.provider.heads) == (status == 200 and path != "sessions")
 
 
 async def test_errors_are_in_the_form_of_the_protocol(place: Place) -> None:
@@ -268,6 +384,53 @@ def test_to_nobody_else() -> None:
         odd = Profile("odd", "anthropic", address)
         found = upstreams(odd).find("odd", "anthropic", b"/v1/messages", OWN)
         assert AGENT_KEY.encode() not in {value for _, value in found.headers}
+
+
+KEYS_IN_A_QUERY = (
+    *(b"key", b"api_key", b"api-key", b"apikey", b"apiKey", b"access_token", b"auth_token"),
+    *(b"token", b"password", b"client_secret", b"x-api-key", b"subscription-key", b"k%65y"),
+    *(b"%61pi%5fkey", b"API_KEY"),
+)
+NO_KEYS_IN_A_QUERY = (
+    *(b"alt=sse", b"beta=true", b"api-version=2025-01-01", b"pageToken=abc", b"max_tokens=5"),
+    *(b"$alt=json;enum-encoding=int", b"a", b"=", b"", b"next_token=x"),
+)
+
+
+@each_row("name", KEYS_IN_A_QUERY)
+def test_a_key_in_a_query_goes_on_to_the_vendor_alone(name: bytes) -> None:
+    """Whatever stands around it goes on as it is."""
+    before, after = b"&".join(NO_KEYS_IN_A_QUERY[:5]), b"&".join(NO_KEYS_IN_A_QUERY[5:])
+    path = b"/v1/chat/completions"
+    query = b"&".join((before, name + b"=" + AGENT_KEY.encode(), after))
+    groq = upstreams(GROQ_API_KEY="groq-key")
+    found = groq.find("groq", "openai", path + b"?" + query, ())
+    assert found.target == b"/openai" + path + b"?" + before + b"&" + after
+    found = upstreams().find("openai", "openai", path + b"?" + query, ())
+    assert found.target == path + b"?" + query
+    assert groq.find("groq", "openai", path + b"?" + name + b"=", ()).target == b"/openai" + path
+
+
+KEYS_IN_A_HEADER = (
+    *(b"x-auth-token", b"helicone-auth", b"ocp-apim-subscription-key", b"xi-api-key"),
+    *(b"cf-access-client-secret", b"x-amz-security-token", b"x-litellm-api-key"),
+)
+NO_KEYS_IN_A_HEADER = (
+    *(b"idempotency-key", b"session_id", b"conversation_id", b"openai-organization"),
+    *(b"x-goog-api-client", b"x-stainless-lang", b"anthropic-beta", b"x-claude-code-session-id"),
+    *(b"http-referer", b"x-title", b"openai-intent", b"x-prompt-cache-key", b"user-agent"),
+)
+
+
+@each_row("name", KEYS_IN_A_HEADER)
+def test_a_header_that_is_named_as_a_key_goes_on_to_the_vendor_alone(name: bytes) -> None:
+    sent: Headers = [*((kept, b"0a1B2c3D4e5F6g7H8i9J") for kept in NO_KEYS_IN_A_HEADER)]
+    headers = [*sent, (name, AGENT_KEY.encode())]
+    found = upstreams(GROQ_API_KEY="groq-key").find("groq", "openai", b"/v1/models", headers)
+    assert set(sent) <= set(found.headers)
+    assert name not in dict(found.headers)
+    found = upstreams().find("openai", "openai", b"/v1/models", headers)
+    assert set(headers) <= set(found.headers)
 
 
 @each_row("door", list(DOORS))

@@ -22,6 +22,8 @@ KEY = "sk-ant-canary-71f0c2"
         ([(b"user-agent", b"agent"), (b"anthropic-beta", b"a,b")], b"/?alt=sse&page=2", set()),
         ([], b"/v1beta/models?alt=sse&key=AIza%2Dcanary", {"AIza-canary"}),
         ([], b"/?%6Bey=" + KEY.encode() + b"&key=", {KEY}),
+        ([], b"/?api_key=" + KEY.encode() + b"&a=b", {KEY}),
+        ([(b"x-auth-token", KEY.encode()), (b"session_id", b"0a1B2c3D4e5F6g7H")], b"/", {KEY}),
     ],
 )
 def test_the_credentials_of_a_request(
