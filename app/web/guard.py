@@ -79,13 +79,15 @@ def code_of(status: int) -> str:
 
 @dataclass(frozen=True)
 class Reply:
-    """The guard's own reply. `sentence` is for the user, `to_programs` for scripts."""
+    """The guard's own reply. `sentence` is for the user, `to_programs` for scripts; `media_type` is
+    that of a reply that is no error."""
 
     status: int
     sentence: str
     headers: tuple[tuple[bytes, bytes], ...] = ()
     error_id: str = ""
     to_programs: str = ""
+    media_type: str = "text/plain"
 
     def json(self) -> str:
         data = {"error": self.to_programs or self.sentence, "code": code_of(self.status)}
@@ -328,7 +330,9 @@ class Guard:
             cookie = self._cookie_name() + b"=" + self._token
             headers.append((b"set-cookie", cookie + b"; HttpOnly; SameSite=Strict; Path=/"))
         status = 200 if asked.foreign else 303
-        return Reply(status, "The page has another address now.", tuple(headers))
+        # A page, because what is none is sandboxed, and refreshes nothing.
+        moved = "The page has another address now."
+        return Reply(status, moved, tuple(headers), media_type="text/html")
 
     def _credentials(self, asked: GuardedRequest, simulated: bool) -> list[list[bytes]]:
         """The presented credentials, one list per kind."""
@@ -461,7 +465,7 @@ async def _say(
 ) -> None:
     """Sends `reply`: as JSON to programs, as a fragment to htmx, as a page to browsers."""
     if reply.status < 400:
-        kind, body = "text/plain", reply.sentence
+        kind, body = reply.media_type, reply.sentence
     elif as_json:
         kind, body = "application/json", reply.json()
     elif asked.all(b"hx-request"):

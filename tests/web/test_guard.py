@@ -279,6 +279,7 @@ async def test_a_link_from_elsewhere_goes_on_as_a_page_of_our_own() -> None:
     told = await ask("GET", f"/a;b?x=1&token={TOKEN}", PAGE, *link)
     assert (told.status, told.header("refresh"), told.ran) == (200, "0; url=/a;b?x=1", [])
     assert (told.header("location"), TOKEN in (told.header("set-cookie") or "")) == (None, True)
+    assert "sandbox" not in (told.header("content-security-policy") or ""), "it could not go on"
     wrong = await ask("GET", f"/?token={WRONG}", PAGE, *link)
     assert (wrong.status, wrong.header("refresh")) == (401, None)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.types import Message, Receive, Scope, Send
 
@@ -24,6 +24,7 @@ from tests.web.asking import (
     PORT,
     TOKEN,
     Header,
+    Told,
     ask,
     call,
     scope_of,
@@ -37,6 +38,7 @@ CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+ISOLATED = "sandbox; default-src 'none'"
 EVERY_KIND = [
     ("GET", "/x", [COOKIE]), ("POST", "/x", [BEARER]), ("GET", "/", []), ("GET", "/healthz", []),
     ("GET", "/static/x", []), ("PUT", "/x", []), ("POST", "/x", [("origin", "null")]),
@@ -49,8 +51,9 @@ EVERY_KIND = [
 async def test_every_answer_carries_the_headers(
     method: str, target: str, headers: list[Header]
 ) -> None:
+    """What is no page is isolated."""
     told = await ask(method, target, *headers)
-    assert told.header("content-security-policy") == CSP
+    assert told.header("content-security-policy") == policy_of(told, target)
     assert told.header("x-content-type-options") == "nosniff"
     assert told.header("x-frame-options") == "DENY"
     assert told.header("cross-origin-opener-policy") == "same-origin"
@@ -61,6 +64,13 @@ async def test_every_answer_carries_the_headers(
     assert not any(name.startswith("access-control-") for name, _ in told.headers)
 
 
+def policy_of(told: Told, target: str) -> str:
+    if target.startswith("/sim/"):
+        return ISOLATED
+    page = "text/html" in (told.header("content-type") or "") or target.startswith("/static/")
+    return CSP if page else f"{ISOLATED}; frame-ancestors 'none'"
+
+
 async def test_the_app_cannot_weaken_the_headers() -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         headers = {
@@ -69,7 +79,7 @@ async def test_the_app_cannot_weaken_the_headers() -> None:
             "Access-Control-Allow-Origin": "*",
             "X-Kept": "yes",
         }
-        await PlainTextResponse("x", headers=headers)(scope, receive, send)
+        await HTMLResponse("x", headers=headers)(scope, receive, send)
 
     guard = Guard(app, token=TOKEN, port=lambda: PORT)
     told = await call(guard, scope_of("GET", "/x", [("host", HERE), COOKIE]))
