@@ -535,13 +535,15 @@ def left_events(session: Session) -> list[Event]:
 
 
 def gone_events(session: Session) -> list[Event]:
-    """Events for an agent that waited when the program ended: it has disconnected."""
+    """Events for an agent that waited when the program ended: it has disconnected, also where all
+    is decided and only the answer has not left."""
     turn = session.turn
-    if session.tapped is None or not session.waits or turn is None:
+    if session.tapped is None or turn is None:
         return []
     if session.received is not None:
         return [] if session.received_gone else [ClientGone(len(session.turns) + 1)]
-    return [ClientGone(turn.number)] if turn.holds and not turn.client_gone else []
+    waited = turn.holds and not turn.client_gone and not turn.dropped
+    return [ClientGone(turn.number)] if waited else []
 
 
 def void_events(session: Session) -> list[Event]:

@@ -605,7 +605,8 @@ class Session:
         if self.stopped or (self.tapped is not None and isinstance(item, Prompt)):
             return "interrupted"  # it continues with the agent's request
         if isinstance(item, Turn) and item.end is not None:
-            return "running" if item.calls or item.end.reason == "pause" else "idle"
+            goes_on = item.calls or item.end.reason == "pause"
+            return "running" if goes_on and not self._waits_for_agent(item) else "idle"
         return "idle" if item is None else "running"
 
     @property
@@ -627,6 +628,17 @@ class Session:
         assert self.settings is not None
         before = self.turn.calls_before if self.turn is not None else 0
         return before + max(1, self.settings.limits.max_calls_per_turn)
+
+    def _waits_for_agent(self, last: Turn) -> bool:
+        """Whether nothing happens until the agent sends a request, and none is due: it has
+        disconnected, or it got the `last` answer without any call."""
+        if self.tapped is None or last.end is None:
+            return False
+        if last.client_gone or (self.received is not None and self.received_gone):
+            return True
+        decisions = [call.decided.decision for call in last.calls if call.decided is not None]
+        has_calls = "run" in decisions or last.end.reason == "pause"
+        return last.passed is not None and not has_calls
 
     @property
     def _goes_on(self) -> bool:

@@ -781,6 +781,7 @@ async def _close_session(sessions: SessionStore, live: LiveSession, rules: Seque
     events = over_events(live.session, _RESTARTED)
     await sessions.append(live, events, at_ms=last_ms, closed=closed)
     await sessions.append(live, settled(live.session), at_ms=last_ms)
+    await sessions.append(live, gone_events(live.session), at_ms=last_ms)
     waits = next_commands(live.session, rules) or live.session.retrying is not None
     if waits and live.session.tapped is None:  # an agent continues by itself
         await sessions.append(live, [RunPaused("restart")])

@@ -25,7 +25,9 @@ from app.engine.runner import recover
 from app.net.client import NetworkError
 from app.protocols.answer_edits import NewArguments
 from app.tap import places
+from app.tap.exchange import AgentExchange
 from app.tap.holding import edits_of
+from app.tap.recording import AgentSessions
 from app.tap.relay import Exchange
 from tests.engine.running import events_of, running
 from tests.engine.unwritable import FullDisk
@@ -367,6 +369,88 @@ async def test_with_its_tap_the_cards_of_an_agent_that_left_need_nobody(tmp_path
             if there:
                 await decide(engine, session, "1.0", "run")
                 assert names(await asyncio.wait_for(got, 20)) == ["Bash"]
+
+
+async def state_of(engine: Engine, session_id: str) -> tuple[str, str]:
+    """As the session's page has it, and as the list has it."""
+    async with engine.sessions.holding(session_id) as live:
+        state = live.session.state
+    summary = await engine.log.summary(session_id)
+    assert summary is not None
+    return state, summary.state
+
+
+IDLE = ("idle", "idle")
+
+
+async def test_session_is_idle_when_its_agent_gets_a_denial_in_place_of_the_calls(
+    tmp_path: Path,
+) -> None:
+    """Nothing is due: the agent has a text, and may end with it."""
+    async with stopping(tmp_path) as (engine, agent):
+        got = await begun_to_end(await agent.ask("List."), BASH, READ)
+        session = await waiting(engine, agent, 2)
+        await decide(engine, session, "1.0", "deny")
+        assert await state_of(engine, session.id) == ("waiting", "waiting")
+        await decide(engine, session, "1.1", "deny")
+        assert names(await asyncio.wait_for(got, 20)) == []
+        assert await state_of(engine, session.id) == IDLE
+
+
+async def test_session_runs_while_its_agent_has_one_call_beside_a_denied_call(
+    tmp_path: Path,
+) -> None:
+    async with stopping(tmp_path) as (engine, agent):
+        got = await begun_to_end(await agent.ask("List."), BASH, READ)
+        session = await waiting(engine, agent, 2)
+        await decide(engine, session, "1.0", "deny")
+        await decide(engine, session, "1.1", "run")
+        answer = json.loads(await asyncio.wait_for(got, 20))
+        assert await state_of(engine, session.id) == ("running", "running")
+        agent.messages.append({"role": "assistant", "content": answer["content"]})
+        await agent.answer(await agent.ask(agent.result("Read", "words")), "It has words.")
+        assert await state_of(engine, session.id) == IDLE
+
+
+@pytest.mark.parametrize("decision", ["deny", "run"])
+async def test_session_is_idle_when_its_calls_are_decided_after_its_agent_has_left(
+    tmp_path: Path, decision: str
+) -> None:
+    """The agent that asks again gets the answer, and the session goes on."""
+    async with stopping(tmp_path) as (engine, agent):
+        session = await gone_while_held(agent, engine)
+        await decide(engine, session, "1.0", decision)
+        assert await state_of(engine, session.id) == IDLE
+        got = await asyncio.wait_for(end(await agent.ask()), 20)
+        assert names(got) == (["Bash"] if decision == "run" else [])
+        expected = ("running", "running") if decision == "run" else IDLE
+        assert await state_of(engine, session.id) == expected
+
+
+@pytest.mark.parametrize("decision", ["deny", "run"])
+async def test_session_is_idle_when_the_program_ended_before_a_decided_answer_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decision: str
+) -> None:
+    async with stopping(tmp_path) as (engine, agent):
+        with monkeypatch.context() as killed:
+            killed.setattr(AgentExchange, "_take_decisions", never)
+            got = await begun_to_end(await agent.ask("List."), BASH)
+            session = await waiting(engine, agent, 1)
+            await decide(engine, session, "1.0", decision)
+            assert await state_of(engine, session.id) == ("running", "running")
+            got.cancel()
+            with suppress(asyncio.CancelledError):
+                await got
+        assert await recover(engine.sessions, lambda _: ()) == [session.id]
+        assert await state_of(engine, session.id) == IDLE
+        agent.sessions = AgentSessions(engine, agent.sessions.taps, b"key")  # as after a start
+        again = await asyncio.wait_for(end(await agent.ask()), 20)
+        assert names(again) == (["Bash"] if decision == "run" else [])
+
+
+async def never(*_: Any) -> bool:
+    """Nothing is taken: the program is killed first."""
+    return False
 
 
 async def test_an_answer_that_left_and_was_not_noted_is_the_agents(
