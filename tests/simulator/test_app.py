@@ -12,6 +12,7 @@ import pytest
 from starlette.types import ASGIApp
 
 from app.core.events import PartEnded, ResponseEnded
+from app.protocols import registry
 from app.protocols.base import asked_wait
 from app.protocols.registry import CODECS
 from app.protocols.server import ProviderServer
@@ -449,6 +450,20 @@ def played(client: httpx.Client, end: ProviderServer, fault: FaultRow, **changes
 def client(simulator: str) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=simulator, verify=NO_TLS) as one:
         yield one
+
+
+@each_row(
+    "fault", ["", "short-body", "bad-chunk-size", "giant-header-1", "html-200", "http-500-html"]
+)
+def test_every_answer_is_isolated_whoever_writes_its_head(client: httpx.Client, fault: str) -> None:
+    """A browser that shows it runs nothing; some faults are written to the socket itself."""
+    end = registry.ENDS["anthropic"]
+    path, body = request_of(end, stream=True)
+    headers = {**KEYS[end.name], **({"x-playground-fault": fault} if fault else {})}
+    with client.stream("POST", path, json=body, headers=headers, timeout=30) as answer:
+        assert answer.headers["content-security-policy"] == "sandbox; default-src 'none'"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["x-frame-options"] == "DENY"
 
 
 @some

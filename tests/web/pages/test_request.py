@@ -187,3 +187,33 @@ async def test_a_refused_form_leads_back(
     gone = await page.get("/sessions/none")
     assert gone.status_code == 404
     assert "/sessions/none" not in gone.text
+
+
+FILES = (
+    *("recordings/1", "recordings/1/bytes", "requests/1", "requests/1/body", "events"),
+    *("export?as=html", "export?as=jsonl", "export?as=markdown", "export?as=har"),
+    *("code?file=1&form=python", "code?file=1&form=curl", "images/SEQ/0", ""),
+)
+
+
+async def test_what_a_session_holds_is_isolated_where_it_is_opened(
+    script: httpx.AsyncClient,
+) -> None:
+    """Recorded bytes, requests, images and files: what a provider or a model wrote."""
+    session_id = await begun(script)
+    prompt = {"text": "<script>alert(1)</script>", "images": [IMAGE]}
+    await script.post(f"/sessions/{session_id}/prompts", json=prompt)
+    await rested(script, session_id)
+    seq = next(one["seq"] for one in await log(script, session_id) if one["kind"] == "prompt_added")
+    for path in FILES:
+        address = f"/sessions/{session_id}/{path}".replace("SEQ", str(seq)).rstrip("/")
+        for accept in ("*/*", "text/html,application/xhtml+xml,*/*;q=0.8", "application/json"):
+            answer = await script.get(address, headers={"accept": accept})
+            is_page = answer.headers["content-type"].startswith("text/html")
+            is_file = answer.headers.get("content-disposition", "").startswith("attachment")
+            policy = answer.headers["content-security-policy"]
+            assert answer.status_code == 200, (path, accept)
+            assert policy.startswith("sandbox; ") == (not is_page or is_file), (path, accept)
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            if is_page and not is_file:
+                assert "<script>alert" not in answer.text, (path, accept)
