@@ -178,7 +178,7 @@ async def test_an_agent_that_left_and_asks_again_meets_the_same_card(tmp_path: P
             await asyncio.sleep(0)
         await leaves(task, exchange)
         await let_pass(engine, session, "1.0", "b.txt")
-        assert session.state == "idle", "nothing is due before the agent asks again"
+        assert [session.state] == ["idle"], "nothing is due before the agent asks again"
         exchange = agent.exchange()
         await asyncio.wait_for(exchange.begin(), 20)
         assert sent_results(session, 1) == ["b.txt"]
