@@ -268,11 +268,8 @@ def wire_id(call: Call) -> str:
 
 
 def sent_arguments(call: Call) -> str:
-    """The arguments for the history: what ran, or what the model wrote.
-
-    Text that is no JSON object stays unchanged if the protocol carries text; a codec of a protocol
-    that carries an object sends `{}` (the result tells the model what was wrong).
-    """
+    """The arguments for the history: what ran, or what the model wrote. Encoders send `{}` for what
+    is no JSON object (`with_sound_arguments`)."""
     return call.arguments
 
 

@@ -88,6 +88,7 @@ def on_this_machine(
     key_name: str = "",
     key_place: str = "",
     model: str = "",
+    quirks: tuple[str, ...] = (),
 ) -> Provider:
     """A Chat Completions server on this machine."""
     profile = Profile(
@@ -96,6 +97,7 @@ def on_this_machine(
         url,
         key_name,
         model,
+        quirks=quirks,
         first_byte_s=LOCAL_S,
         idle_s=LOCAL_S,
     )
@@ -413,6 +415,7 @@ LOCALS: tuple[Provider, ...] = (
         "Start it with: vllm serve MODEL --enable-auto-tool-choice --tool-call-parser PARSER",
         Hint("Without these options it refuses or ignores tools.", "vLLM's documentation"),
         Hint("parallel_tool_calls was ignored for long.", "vllm-project/vllm#9451"),
+        quirks=("long_ids",),
     ),
     on_this_machine(
         "sglang",
@@ -422,6 +425,7 @@ LOCALS: tuple[Provider, ...] = (
         "Start it with: python -m sglang.launch_server --model-path MODEL"
         " --tool-call-parser PARSER",
         Hint("Its call ids repeat from turn to turn.", "SGLang's documentation"),
+        quirks=("long_ids",),
     ),
     on_this_machine(
         "litellm",
@@ -430,6 +434,7 @@ LOCALS: tuple[Provider, ...] = (
         "http://127.0.0.1:4000/v1",
         "Start it with: litellm --config config.yaml",
         Hint("What is possible depends on the provider behind it.", "LiteLLM's documentation"),
+        quirks=("long_ids",),
         key_name="LITELLM_API_KEY",
         key_place="the proxy's own master or virtual key",
     ),

@@ -14,10 +14,11 @@ from typing import Any
 from app.core.errors import BadInput
 from app.core.late import dataclass
 from app.core.messages import Message, MessagePart, ModelRequest, Origin
-from app.core.tools import Same, Tool
+from app.core.tools import Content, Same, Tool
 from app.protocols.base import WireRequest
-from app.protocols.limits import LimitTable, SentTool
-from app.protocols.raw_json import too_deep
+from app.protocols.limits import CallIdLimit, LimitTable, SentTool
+from app.protocols.raw_json import too_deep, whole_characters
+from app.schema.strict_json import InvalidJSON, parse, read_arguments
 
 # Notes before sending what the provider will refuse of the tools. Changes nothing: the tools are
 # sent as they are, because a local server may accept what others refuse.
@@ -69,24 +70,29 @@ _ODD = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class Ids:
-    """The ids of calls and their results in one request: matching `pattern`, and unique.
+    """The ids of calls and their results in one request: as `limit` allows, and unique.
 
     A provider may have sent one id for two calls, or calls come from another provider, whose ids
-    this one refuses. Results come in the order of their calls.
+    this one refuses. Results come in the order of their calls. A replacement is the same in each
+    later request: it depends on the id and, if several calls have that id, on their order.
+    `own_limit` is for ids that this server gave itself.
     """
 
-    def __init__(self, pattern: re.Pattern[str], where: str, notes: Notes) -> None:
-        self._pattern = pattern
-        self._where = where
+    def __init__(
+        self, limit: CallIdLimit, notes: Notes, own_limit: CallIdLimit | None = None
+    ) -> None:
+        self._limit = limit
+        self._own_limit = own_limit or limit
         self._notes = notes
         self._changed = 0
         self._given: set[str] = set()
         self._waiting: dict[str, deque[str]] = {}
 
-    def of_call(self, call_id: str) -> str:
-        sent_id, again = self._allowed(call_id), 2
+    def of_call(self, part: MessagePart) -> str:
+        call_id, again = part.call_id, 2
+        sent_id = self._allowed(call_id, self._own_limit if part.protocol else self._limit)
         while sent_id in self._given:
-            sent_id, again = self._allowed(f"{call_id}_{again}"), again + 1
+            sent_id, again = self._allowed(f"{call_id}_{again}", self._limit), again + 1
         self._given.add(sent_id)
         if sent_id != call_id:
             self._tell()
@@ -95,18 +101,18 @@ class Ids:
 
     def of_result(self, call_id: str) -> str:
         waiting = self._waiting.get(call_id)
-        return waiting.popleft() if waiting else self._allowed(call_id)
+        return waiting.popleft() if waiting else self._allowed(call_id, self._limit)
 
     def _tell(self) -> None:
         self._changed += 1
         many = self._changed > 1
         subject = f"The ids of {self._changed} calls were" if many else "The id of one call was"
-        self._notes.add(f"{subject} changed to what {self._where} takes.", "ids")
+        self._notes.add(f"{subject} changed: {self._limit.says}, and each only once.", "ids")
 
-    def _allowed(self, call_id: str) -> str:
-        if self._pattern.fullmatch(call_id):
+    def _allowed(self, call_id: str, limit: CallIdLimit) -> str:
+        if limit.pattern.fullmatch(call_id):
             return call_id
-        return hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:9]
+        return hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
 
 
 _ORIGINS: Mapping[Origin, str] = {
@@ -116,6 +122,10 @@ _ORIGINS: Mapping[Origin, str] = {
     "model": "from another model",
 }
 CUT = "were cut off before their end"
+HALVES = (
+    "Halves of surrogate pairs, which are no characters, were sent as U+FFFD: servers refuse a "
+    "body with them."
+)
 
 
 class Notes:
@@ -241,37 +251,13 @@ class Exact:
     text: str
 
 
-def exact_object(text: str) -> tuple[Exact | None, str]:
-    """The object in `text`, or None and what is wrong with it.
-
-    Numbers are not parsed, whatever their length: re-encoding might change them.
-    """
-    if too_deep(text):
-        return None, "are nested too deeply"
+def exact_object(text: str) -> Exact | None:
+    """The object in `text`, if it is strict JSON, or None. It goes on exactly as it is written."""
     try:
-        value = json.loads(
-            text,
-            parse_constant=_refuse_constant,
-            parse_int=str,
-            parse_float=str,
-            object_pairs_hook=_once,
-        )
-    except _Twice:
-        return None, "name a key twice"
-    except ValueError:
-        return None, "are not a JSON object"
-    return (Exact(text.strip()), "") if isinstance(value, dict) else (None, "are not a JSON object")
-
-
-class _Twice(ValueError):
-    """An object has a duplicate key."""
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        raise _Twice
-    return members
+        value = parse(text)
+    except InvalidJSON:
+        return None
+    return Exact(text.strip()) if isinstance(value, dict) else None
 
 
 def sound_object(text: str) -> dict[str, Any] | None:
@@ -291,13 +277,75 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(name)
 
 
-def input_object(part: MessagePart, notes: Notes) -> Exact:
-    """The arguments of a call that must be an object: anything else becomes {}; the result says
-    what was wrong."""
-    value, wrong = exact_object(part.text or "{}")
-    if value is None:
-        notes.add(f"The arguments of {part.name or 'a call'} {wrong}: sent as {{}}.")
-    return value or Exact("{}")
+def input_object(part: MessagePart) -> Exact:
+    """The arguments of a call in a protocol that sends an object; see `with_sound_arguments`."""
+    return exact_object(part.text) or Exact("{}")
+
+
+def with_sound_arguments(request: ModelRequest, notes: Notes) -> ModelRequest:
+    """`request` with a JSON object for the arguments of every call in its history: nothing else
+    could have run (docs/laws.md), and nothing else is sent.
+
+    Servers that parse the history (llama.cpp, vLLM, SGLang, Anthropic) refuse each further request
+    of a session if one of its calls has anything else. Such a call is sent with {}, and its result
+    says what the model wrote.
+    """
+    written: dict[str, deque[str]] = {}
+    messages = []
+    for message in request.messages:
+        parts = []
+        for part in message.parts:
+            if part.kind == "call":
+                text, problem = sound_arguments(part.text)
+                if problem:
+                    notes.add(
+                        f"The arguments of {part.name[:80] or 'a call'} are not a JSON object: "
+                        f"sent as {{}}, with what the model wrote in the result. {problem}"
+                    )
+                if not problem and whole_characters(part.text) != part.text:
+                    notes.add(HALVES)
+                added = written_text(part.text) if problem else ""
+                written.setdefault(part.call_id, deque()).append(added)
+                part = part if text == part.text else replace(part, text=text)
+            elif part.kind == "result" and (waiting := written.get(part.call_id)):
+                part = _with_text(part, waiting.popleft())
+            parts.append(part)
+        messages.append(replace(message, parts=tuple(parts)))
+    return replace(request, messages=tuple(messages))
+
+
+def sound_arguments(text: str) -> tuple[str, str]:
+    """The arguments to send for a call whose arguments are `text`: {} if they are not a JSON
+    object, and why not, else "".
+
+    Half of a surrogate pair, which no request can contain, is replaced as in all other texts.
+    """
+    text = whole_characters(text)
+    read = read_arguments(text)
+    if read.value is None:
+        return "{}", " ".join(problem.message for problem in read.problems)
+    return ("{}" if text.strip() in ("", "null") else text), ""
+
+
+def written_text(text: str) -> str:
+    """What the result of a call with the arguments `text` has to add if these are not sent, else
+    ""."""
+    _, problem = sound_arguments(text)
+    if not problem:
+        return ""
+    return (
+        "[The arguments that you wrote for this call are not a JSON object that could run, so the "
+        f"call is shown with {{}}. {problem} You wrote:]\n{whole_characters(text)}"
+    )
+
+
+def _with_text(part: MessagePart, text: str) -> MessagePart:
+    """The result with a further piece of text at its end."""
+    if not text:
+        return part
+    piece = Content(text=text)
+    pieces = (*part.pieces, (piece, {})) if part.pieces else ()
+    return replace(part, content=(*part.content, piece), pieces=pieces)
 
 
 def no_tools_note(request: ModelRequest, notes: Notes) -> None:
@@ -357,7 +405,11 @@ def wire_request(
     expects = stream_type if stream else ""
     accept = {"accept": expects} if expects else {}
     all_headers = {**JSON_HEADERS, **accept, **headers}
-    return WireRequest("POST", path, all_headers, _json_bytes(merged), notes.all(), expects)
+    text = _json_text(merged)
+    whole = whole_characters(text)
+    if whole != text:
+        notes.add(HALVES)
+    return WireRequest("POST", path, all_headers, whole.encode(), notes.all(), expects)
 
 
 def _merge(
@@ -384,7 +436,7 @@ _WRITTEN = '{"1":0,"1":0}'
 have; in strings its quotes would be escaped."""
 
 
-def _json_bytes(body: Mapping[str, Any]) -> bytes:
+def _json_text(body: Mapping[str, Any]) -> str:
     exact: list[str] = []
 
     def place(value: Any) -> Mapping[Any, int]:
@@ -403,6 +455,4 @@ def _json_bytes(body: Mapping[str, Any]) -> bytes:
         ) from error
     first, *rest = text.split(_WRITTEN)
     assert len(rest) == len(exact)
-    whole = first + "".join(text + more for text, more in zip(exact, rest, strict=True))
-    # A lone surrogate has no UTF-8: as an escape it is valid JSON.
-    return whole.encode("utf-8", "backslashreplace")
+    return first + "".join(text + more for text, more in zip(exact, rest, strict=True))

@@ -49,6 +49,15 @@ class Finding:
     fix: Fix = ""
 
 
+@dataclass(frozen=True)
+class CallIdLimit:
+    """What a provider takes as the id of a call: all of `pattern`. `says` is that in words."""
+
+    pattern: re.Pattern[str]
+    says: str
+    source: Citation
+
+
 # What limits apply to: a tool, its schemas, the tools of one request.
 
 

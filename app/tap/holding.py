@@ -54,6 +54,7 @@ from app.protocols.body_edits import (
     leave_out,
     replace_answer,
 )
+from app.protocols.encoder import written_text
 from app.protocols.raw_json import Quoted
 from app.protocols.registry import HISTORIES, codec
 from app.protocols.request import AnswerMessage, Position, RequestItem, ResultMessage
@@ -319,7 +320,9 @@ def _answer_to(call: Call) -> ResultEdit | None:
     """None if the agent ran the call."""
     if call.result is None or (call.decided is not None and call.decided.decision == "run"):
         return None
-    return ResultEdit(call.result.text, call.result.is_error)
+    added = written_text(call.arguments)  # its arguments are {} in the answer that is put back
+    text = f"{call.result.text}\n{added}" if added else call.result.text
+    return ResultEdit(text, call.result.is_error)
 
 
 @dataclass(frozen=True)

@@ -142,8 +142,8 @@ def test_headers_are_written_small() -> None:
         ({"base_url": "https://api.openai.com/v1"}, OPENAI.quirks, 60),
         ({"base_url": "https://api.openai.com/v1", "quirks": []}, (), 60),
         ({"base_url": "https://api.openai.com/v1", "quirks": ["short_ids"]}, ("short_ids",), 60),
-        ({"base_url": "http://127.0.0.1:8000/v1"}, (), 300),
-        ({"base_url": "http://127.0.0.1:8000/v1", "first_byte_s": 7}, (), 7),
+        ({"base_url": "http://127.0.0.1:8000/v1"}, ("long_ids",), 300),
+        ({"base_url": "http://127.0.0.1:8000/v1", "first_byte_s": 7}, ("long_ids",), 7),
         ({"base_url": "https://llm.example/v1"}, (), 60),
     ],
 )

@@ -210,7 +210,7 @@ def test_names_of_gemini_in_either_case_and_images_in_results() -> None:
         exact = edit_results("gemini", body, {key: ResultEdit('{"n": 1.50}')})
         assert b'{"output":{"n": 1.50}}' in exact
         half = edit_results("gemini", body, {key: ResultEdit('{"n": "\ud800"}')})
-        assert b'{"output":{"n": "\\ud800"}}' in half
+        assert b'{"output":"{' in half  # no object of strict JSON
 
 
 def test_bytes_that_are_no_text_stay() -> None:

@@ -244,7 +244,7 @@ def test_calls_of_other_kinds_go_back_as_they_came() -> None:
     mine: dict[str, Any] = {"protocol": "openai_chat"}
     (message,) = said(
         assistant(
-            call("a", "SELECT", meta={"type": "custom"}, **mine),
+            call("a", '{"input": "SELECT"}', meta={"type": "custom"}, **mine),
             call("b", meta={"extra": extra}, **mine),
             call("c", meta={"extra": extra}, protocol="anthropic"),
         )

@@ -12,6 +12,7 @@ from typing import Any
 
 from app.core.tools import TOOLS_IN_USE, Same
 from app.protocols.limits import (
+    CallIdLimit,
     Limit,
     LimitTable,
     Match,
@@ -53,6 +54,16 @@ _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multi
 FORMATS = (
     *("date-time", "time", "date", "duration", "email"),
     *("hostname", "uri", "ipv4", "ipv6", "uuid"),
+)
+
+
+CALL_ID = CallIdLimit(
+    re.compile(r"[a-zA-Z0-9_-]{1,64}"),
+    "Anthropic takes letters, digits, _ and -",
+    Citation(
+        "https://github.com/maximhq/bifrost/issues/5097; that 64 characters are enough for its own "
+        "ids is assumed"
+    ),
 )
 
 

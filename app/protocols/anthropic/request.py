@@ -31,6 +31,7 @@ from app.protocols.encoder import (
     stop_words,
     tool_extra,
     wire_request,
+    with_sound_arguments,
 )
 from app.protocols.parameters import in_own_words
 from app.protocols.request import (
@@ -83,7 +84,6 @@ https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-me
 LEAST_TOP_P = 0.95
 """The least top_p accepted with thinking. Source: Anthropic's documentation on extended thinking"""
 
-_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MOST_NAME = 128
 _CHOICES = {"auto": "auto", "required": "any", "none": "none", "tool": "tool"}
 
@@ -91,7 +91,8 @@ _CHOICES = {"auto": "auto", "required": "any", "none": "none", "tool": "tool"}
 def encode(request: ModelRequest) -> WireRequest:
     """The request as POST /v1/messages."""
     notes = Notes()
-    request = led_by_system(in_own_words(PROTOCOL, request), notes)
+    request = with_sound_arguments(in_own_words(PROTOCOL, request), notes)
+    request = led_by_system(request, notes)
     body: dict[str, Any] = {
         "model": request.model,
         "max_tokens": request.params.get("max_tokens") or DEFAULT_MAX_TOKENS,
@@ -221,7 +222,7 @@ def _thinking(value: Any, notes: Notes) -> dict[str, Any] | None:
 
 def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
     """Alternating user and assistant turns; results precede the text that follows them."""
-    ids = Ids(_ID, "Anthropic", notes)
+    ids = Ids(limits.CALL_ID, notes)
     names = Names(_MOST_NAME, request.tools, notes)
     messages: list[dict[str, Any]] = []
     served = _answered_server_calls(request.messages)
@@ -249,8 +250,18 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
             messages[-1]["content"] += blocks
         else:
             messages.append({**own, "role": role, "content": blocks})
+    _end_in_text(messages, notes)
     _foretell_system(messages, request.model, notes)
     return messages
+
+
+def _end_in_text(messages: Sequence[Mapping[str, Any]], notes: Notes) -> None:
+    """Removes white space at the end of an answer that the model is to continue: it is refused."""
+    if messages and messages[-1]["role"] == "assistant":
+        match messages[-1].get("content"):
+            case [*_, {"type": "text", "text": str(text)} as block] if text != text.rstrip():
+                block["text"] = text.rstrip()
+                notes.add("White space at the end of the last answer was left out.")
 
 
 def _foretell_system(messages: Sequence[Mapping[str, Any]], model: str, notes: Notes) -> None:
@@ -314,7 +325,7 @@ def _own(part: MessagePart) -> dict[str, Any]:
 
 def _is_whole(part: MessagePart) -> bool:
     """Whether one of the provider's own blocks is complete and can be sent back."""
-    sound = part.kind != "server_call" or exact_object(part.text or "{}")[0] is not None
+    sound = part.kind != "server_call" or exact_object(part.text or "{}") is not None
     return part.complete and sound and bool(_own(part))
 
 
@@ -346,13 +357,15 @@ def _blocks(
                 not part.complete or part is message.parts[-1] or own.get("type") != "thinking"
             ):
                 notes.left_out(part, "came without their signature")
+            case "thinking" if not part.complete:
+                notes.left_out(part, CUT)  # its signature may be cut, too
             case "thinking":
                 is_text = own.get("type") == "thinking"
                 blocks.append({**own, "thinking": part.text} if is_text else own)
             case "server_call" | "server_result" if part.call_id not in served:
                 notes.left_out(part, "came without their counterpart, or not whole")
             case "server_call":
-                blocks.append({**own, "input": input_object(part, notes)})
+                blocks.append({**own, "input": input_object(part)})
             case _ if not part.complete:
                 notes.left_out(part, CUT)
             case _:
@@ -370,8 +383,8 @@ def _call(
 ) -> dict[str, Any]:
     if (caller := _caller(own)) and caller not in served:
         del own["caller"]
-    own |= {"type": "tool_use", "id": ids.of_call(part.call_id)}
-    return {**own, "name": names.of(part.name), "input": input_object(part, notes)}
+    own |= {"type": "tool_use", "id": ids.of_call(part)}
+    return {**own, "name": names.of(part.name), "input": input_object(part)}
 
 
 def _is_signed(block: Mapping[str, Any]) -> bool:
@@ -389,7 +402,7 @@ def _result(part: MessagePart, ids: Ids, notes: Notes) -> dict[str, Any]:
     for piece, own in part.pieces or [(content, {}) for content in part.content]:
         if piece is None:
             pieces += own_block(own, part, PROTOCOL, notes)
-        elif piece.type == "image" or piece.text:
+        elif piece.type == "image" or piece.text.strip():
             pieces.append({**own_members(own, part, PROTOCOL, notes), **_piece(piece)})
     if part.is_error and any(piece.get("type") == "image" for piece in pieces):
         pieces = [piece for piece in pieces if piece.get("type") == "text"]

@@ -250,7 +250,7 @@ def _response(edit: ResultEdit) -> str:
     """Same form as the encoder's: a result that is an object is sent as one."""
     if edit.is_error:
         return dumped({"error": edit.text or "The tool failed and gave no reason."})
-    value, _ = exact_object(edit.text) if sound_object(edit.text) is not None else (None, "")
+    value = exact_object(edit.text) if sound_object(edit.text) is not None else None
     if value is None:
         return dumped({"output": edit.text})
     text = _HALF.sub(lambda half: f"\\u{ord(half[0]):04x}", value.text)

@@ -37,6 +37,7 @@ from app.protocols.encoder import (
     stop_words,
     tool_extra,
     wire_request,
+    with_sound_arguments,
 )
 from app.protocols.gemini import limits
 from app.protocols.gemini.limits import SKIP_VALIDATOR, camel_names
@@ -72,13 +73,19 @@ BUDGETS = {"minimal": 512, "low": 1024, "medium": 4096, "high": 16384}
 _MOST_NAME = 128
 _ODD = re.compile(r"[^A-Za-z0-9_.:-]")
 _NUMBERED = re.compile(r"gemini-(\d+)")
+_DATA = words_of(
+    "text inlineData fileData functionCall functionResponse executableCode "
+    "codeExecutionResult toolCall toolResponse"
+)
+"""Members of which a part may have one only."""
 _MODES = {"auto": "AUTO", "required": "ANY", "tool": "ANY", "none": "NONE"}
 
 
 def encode(request: ModelRequest) -> WireRequest:
     """The request as POST models/MODEL:streamGenerateContent, or :generateContent."""
     notes = Notes()
-    request = led_by_system(in_own_words(PROTOCOL, request), notes)
+    request = with_sound_arguments(in_own_words(PROTOCOL, request), notes)
+    request = led_by_system(request, notes)
     body: dict[str, Any] = {"contents": _Contents(request, notes).all()}
     if request.system:
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
@@ -282,9 +289,10 @@ class _Contents:
                 self._notes.left_out(part, CUT)
                 return None
             case "text" | "refusal":
+                rest = _without_data(rest)
                 return {"text": part.text, **rest} if part.text.strip() or rest else None
             case "thinking" if part.protocol == PROTOCOL and part.text:
-                return {"text": part.text, "thought": True, **rest}
+                return {"text": part.text, "thought": True, **_without_data(rest)}
             case _:
                 self._notes.foreign(part)
                 return None
@@ -295,14 +303,15 @@ class _Contents:
         name = self._name(part.name)
         self._made.setdefault(part.call_id, deque()).append((name, own_id))
         extra, rest = own.get("call"), own.get("part")
-        call: dict[str, Any] = {"name": name, "args": input_object(part, self._notes)}
+        call: dict[str, Any] = {"name": name, "args": input_object(part)}
         if own.get("absent") and part.text.strip() in ("", "{}"):
             del call["args"]
         if own_id:
             call["id"] = own_id
         if isinstance(extra, Mapping):
             call = {**extra, **call}
-        return {"functionCall": call, **(rest if isinstance(rest, Mapping) else {})}
+        rest = _without_data(rest) if isinstance(rest, Mapping) else {}
+        return {"functionCall": call, **rest}
 
     def _name(self, name: str) -> str:
         """Names must begin with a letter or an underscore here."""
@@ -340,6 +349,11 @@ class _Contents:
         return parts
 
 
+def _without_data(members: Mapping[str, Any]) -> dict[str, Any]:
+    """What may stand beside a part's only content: a signature, metadata."""
+    return {name: value for name, value in members.items() if name not in _DATA}
+
+
 def _prompt(part: MessagePart, notes: Notes) -> list[dict[str, Any]]:
     if part.kind == "other":
         return own_block(part.meta, part, PROTOCOL, notes)
@@ -361,7 +375,7 @@ def _response(part: MessagePart) -> dict[str, Any]:
     text = "\n".join(piece.text for piece in part.content if piece.type == "text")
     if part.is_error:
         return {"error": text or "The tool failed and gave no reason."}
-    value, _ = exact_object(text) if sound_object(text) is not None else (None, "")
+    value = exact_object(text) if sound_object(text) is not None else None
     return {"output": text if value is None else value}
 
 

@@ -7,6 +7,7 @@ order of messages are not checked. https://docs.ollama.com/api/chat
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -15,6 +16,7 @@ from typing import Any
 from app.protocols.limits import (
     LACKS_EAGER,
     TWICE,
+    CallIdLimit,
     Limit,
     LimitTable,
     Match,
@@ -32,6 +34,12 @@ ROUTES = Citation("https://github.com/ollama/ollama/blob/main/server/routes.go (
 _FORMAT = Citation("https://github.com/ollama/ollama/blob/main/llm/server.go (Completion)")
 TYPES = Citation("https://github.com/ollama/ollama/blob/main/api/types.go")
 _ASSUMED = Citation(TYPES.words, inferred=True)
+
+CALL_ID = CallIdLimit(
+    re.compile("[^\ud800-\udfff]{1,512}"),
+    "Ollama is sent 512 characters",
+    Citation(f"{TYPES.words}: it checks no id; the length is ours", inferred=True),
+)
 
 _ROOT = ("type", "properties", "required", "$defs", "items", "description", "title", "$schema")
 _PROPERTY = ("type", "description", "enum", "items", "anyOf", "properties", "required", "title")

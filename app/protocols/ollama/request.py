@@ -6,7 +6,6 @@ left out, and noted. Spec: https://docs.ollama.com/api/chat
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -27,6 +26,7 @@ from app.protocols.encoder import (
     stop_words,
     tool_extra,
     wire_request,
+    with_sound_arguments,
 )
 from app.protocols.ollama import FACTS, limits
 from app.protocols.parameters import in_own_words
@@ -55,14 +55,14 @@ QUIRKS: Mapping[str, str] = {}
 OPTIONS = {"max_tokens": "num_predict", "temperature": "temperature", "top_p": "top_p"}
 """Our settings by the names of Ollama's options."""
 
-_ID = re.compile(r".{1,512}", re.DOTALL)
 _MOST_NAME = 128
 _EFFORTS = ("low", "medium", "high")
 
 
 def encode(request: ModelRequest) -> WireRequest:
     """The request as POST /api/chat."""
-    notes, request = Notes(), in_own_words(PROTOCOL, request)
+    notes = Notes()
+    request = with_sound_arguments(in_own_words(PROTOCOL, request), notes)
     body: dict[str, Any] = {"model": request.model, "messages": _messages(request, notes)}
     if tools := _tools_for_choice(request, notes):
         body["tools"] = [_tool(tool, notes) for tool in tools]
@@ -136,7 +136,7 @@ def _add_params(body: dict[str, Any], params: Mapping[str, Any], notes: Notes) -
 
 
 def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
-    ids, names = Ids(_ID, "Ollama", notes), Names(_MOST_NAME, request.tools, notes)
+    ids, names = Ids(limits.CALL_ID, notes), Names(_MOST_NAME, request.tools, notes)
     messages: list[dict[str, Any]] = []
     if request.system:
         messages.append({"role": "system", "content": request.system})
@@ -190,9 +190,9 @@ def _call(part: MessagePart, ids: Ids, names: Names, notes: Notes) -> dict[str, 
     function = {
         **(own.get("function") or {}),
         "name": names.of(part.name),
-        "arguments": input_object(part, notes),
+        "arguments": input_object(part),
     }
-    return {**(own.get("extra") or {}), "id": ids.of_call(part.call_id), "function": function}
+    return {**(own.get("extra") or {}), "id": ids.of_call(part), "function": function}
 
 
 def _results(message: Message, ids: Ids, names: Names, notes: Notes) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from app.core.tools import Tool
 from app.protocols.limits import (
     LACKS_EAGER,
     TWICE,
+    CallIdLimit,
     Limit,
     LimitTable,
     Match,
@@ -467,6 +468,27 @@ def typed(**variants: Shape) -> Shape:
 
 LONGEST_NAME = 64
 _LONG_DESCRIPTION = 1024
+
+
+CALL_ID = CallIdLimit(
+    re.compile("[^\ud800-\udfff]{1,40}"),
+    "OpenAI takes 40 characters, newer models 64",
+    Citation(
+        "https://github.com/microsoft/autogen/issues/6377 (40), "
+        "https://github.com/openclaw/openclaw/pull/875 (83 refused by 40 and by 64)"
+    ),
+)
+OWN_CALL_ID = CallIdLimit(
+    re.compile("[^\ud800-\udfff]+"),
+    "a body has no half of a surrogate pair",
+    Citation("https://github.com/BerriAI/litellm/pull/16895: its ids carry signatures of Gemini"),
+)
+"""For the ids that a server with the quirk long_ids gave."""
+SHORT_CALL_ID = CallIdLimit(
+    re.compile("[A-Za-z0-9]{9}"),
+    "this server takes nine letters or digits",
+    Citation("https://github.com/anomalyco/opencode/issues/1680 (Mistral, error 3280)"),
+)
 
 
 def _long_description(tool: SentTool) -> Match:

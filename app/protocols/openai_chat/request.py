@@ -6,7 +6,6 @@ https://platform.openai.com/docs/api-reference/chat/create
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -30,6 +29,7 @@ from app.protocols.encoder import (
     stop_words,
     tool_extra,
     wire_request,
+    with_sound_arguments,
 )
 from app.protocols.openai_chat import FACTS, limits
 from app.protocols.parameters import in_own_words
@@ -52,8 +52,6 @@ from app.protocols.request import (
 )
 
 PROTOCOL = "openai_chat"
-_ID = re.compile(r".{1,512}", re.DOTALL)
-_SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
 _MOST_NAME = limits.LONGEST_NAME
 _BRIDGE = "Understood."
 _SEALED = frozenset(("reasoning_details", "extra_content"))
@@ -61,7 +59,8 @@ _SEALED = frozenset(("reasoning_details", "extra_content"))
 
 def encode(request: ModelRequest) -> WireRequest:
     """The request as POST /chat/completions."""
-    notes, request = Notes(), in_own_words(PROTOCOL, request)
+    notes = Notes()
+    request = with_sound_arguments(in_own_words(PROTOCOL, request), notes)
     body: dict[str, Any] = {"model": request.model, "messages": _messages(request, notes)}
     add_tools(body, request, notes)
     _add_params(body, request, notes)
@@ -92,8 +91,8 @@ def _add_params(body: dict[str, Any], request: ModelRequest, notes: Notes) -> No
 
 
 def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
-    pattern = _SHORT_ID if "short_ids" in request.quirks else _ID
-    ids = Ids(pattern, "this server", notes)
+    limit = limits.SHORT_CALL_ID if "short_ids" in request.quirks else limits.CALL_ID
+    ids = Ids(limit, notes, limits.OWN_CALL_ID if "long_ids" in request.quirks else limit)
     names = Names(_MOST_NAME, request.tools, notes)
     messages: list[dict[str, Any]] = []
     system = "developer" if "developer_role" in request.quirks else "system"
@@ -262,11 +261,11 @@ def _add_reasoning(
 def _call(
     part: MessagePart, ids: Ids, names: Names, custom: Collection[str], notes: Notes
 ) -> dict[str, Any]:
-    own, name, id_ = _own(part), names.of(part.name), ids.of_call(part.call_id)
+    own, name, id_ = _own(part), names.of(part.name), ids.of_call(part)
     call: dict[str, Any] = {**(own.get("extra") or {}), "id": id_}
     if own.get("type") == "custom" or (not own and part.name in custom):
         return {**call, "type": "custom", "custom": {"name": name, "input": _custom_input(part)}}
-    function = {"name": name, "arguments": part.text or "{}"}
+    function = {"name": name, "arguments": part.text}
     return {**call, "type": "function", "function": function}
 
 
@@ -334,6 +333,8 @@ QUIRKS: Mapping[str, str] = {
     "no_stream_options": "the server refuses stream_options (Mistral)",
     "developer_role": "the system prompt is sent under the role developer",
     "short_ids": "call ids must be nine letters or digits (Mistral)",
+    "long_ids": "the ids that the server gave to calls go back whole, however long: they may carry "
+    "data of it; OpenAI refuses more than 40 characters (LiteLLM, vLLM)",
     "assistant_after_tool": "a user message right after a tool message is refused: a short one of "
     "the assistant is put in between (Mistral, error 3230)",
     "no_reasoning_echo": "reasoning is not sent back",

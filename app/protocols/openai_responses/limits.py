@@ -5,7 +5,17 @@ https://platform.openai.com/docs/api-reference/responses/create
 
 from __future__ import annotations
 
-from app.protocols.limits import LACKS_EAGER, Limit, LimitTable, Match, SentTool, equal_names
+import re
+
+from app.protocols.limits import (
+    LACKS_EAGER,
+    CallIdLimit,
+    Limit,
+    LimitTable,
+    Match,
+    SentTool,
+    equal_names,
+)
 from app.protocols.openai_chat.limits import (
     SCHEMA_LIMITS,
     name_limits,
@@ -21,6 +31,13 @@ NAMES = Citation("https://github.com/CommandCodeAI/command-code/issues/778")
 _LONGEST_NAME = 128
 SHORT_NAME = 64
 """The length limit of other servers of this protocol."""
+
+
+CALL_ID = CallIdLimit(
+    re.compile("[^\ud800-\udfff]{1,64}"),
+    "this protocol takes 64 characters",
+    Citation("https://github.com/orchidfiles/ungate/issues/26"),
+)
 
 
 def _lacks_name(tool: SentTool) -> Match:

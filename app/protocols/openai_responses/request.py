@@ -30,6 +30,7 @@ from app.protocols.encoder import (
     stop_words,
     tool_extra,
     wire_request,
+    with_sound_arguments,
 )
 from app.protocols.openai_responses import FACTS, limits
 from app.protocols.parameters import in_own_words
@@ -63,7 +64,6 @@ QUIRKS: Mapping[str, str] = {
     "api_key_header": "the key travels in the header api-key (Azure)",
 }
 
-_ID = re.compile(r".{1,64}", re.DOTALL)
 _MOST_NAME = limits.SHORT_NAME
 """For names that the model invented: the limit of other servers of this protocol."""
 _MOST_ID = 64
@@ -80,7 +80,8 @@ _CUT: _Item = {"type": "reasoning"}
 
 def encode(request: ModelRequest) -> WireRequest:
     """The request as POST /responses."""
-    notes, request = Notes(), in_own_words(PROTOCOL, request)
+    notes = Notes()
+    request = with_sound_arguments(in_own_words(PROTOCOL, request), notes)
     body: dict[str, Any] = {"model": request.model}
     if request.system:
         body["instructions"] = request.system
@@ -198,7 +199,7 @@ class _History:
     def __init__(self, request: ModelRequest, notes: Notes) -> None:
         self._request = request
         self._notes = notes
-        self._ids = Ids(_ID, "this protocol", notes)
+        self._ids = Ids(limits.CALL_ID, notes)
         self._names = Names(_MOST_NAME, request.tools, notes)
         self._spaces = {tool.name: _space(tool) for tool in request.tools if _space(tool)}
         self._freeform = {tool.name for tool in request.tools if _is_custom(tool, request)}
@@ -307,7 +308,7 @@ class _History:
     def _call(
         self, part: MessagePart, own: Mapping[str, Any], block: Mapping[str, Any] | None
     ) -> _Item:
-        call_id = self._ids.of_call(part.call_id)
+        call_id = self._ids.of_call(part)
         item = {**(block or {}), "call_id": call_id, "name": self._names.of(part.name)}
         if "namespace" not in item and part.name in self._spaces:
             item["namespace"] = self._spaces[part.name]  # a call without it is refused
@@ -318,7 +319,7 @@ class _History:
             if isinstance(value, str):
                 self._custom.add(call_id)
                 return {**_with_type(item, "custom_tool_call"), "input": value}
-        return {**_with_type(item, "function_call"), "arguments": part.text or "{}"}
+        return {**_with_type(item, "function_call"), "arguments": part.text}
 
     def _result(self, part: MessagePart) -> _Item:
         call_id = self._ids.of_result(part.call_id)
