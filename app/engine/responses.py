@@ -38,6 +38,7 @@ from app.core.settings import Limits, Profile
 from app.core.tools import Tool, ToolChoice
 from app.engine.prices import cost, takes_a_moment
 from app.engine.redaction import StreamRedactor
+from app.engine.refusals import complains_of_arguments, explain_refusal
 from app.engine.sessions import LiveSession, SessionStore
 from app.net.client import HttpClient, NetworkError
 from app.net.keys import Keys
@@ -454,6 +455,7 @@ class ResponseRecorder:
         self._unshared += len(self._events)
         if self._ended:
             await self._price()
+            await self._explain_refusal()
         closed = None
         if self.over:
             closed = Closed(self._recording, self._clean, self._spans(), self._held.sha256)
@@ -645,6 +647,18 @@ class ResponseRecorder:
                 slow = takes_a_moment(profile)
                 dollars = await asyncio.to_thread(cost, *given) if slow else cost(*given)
                 self._events[place] = replace(event, cost=dollars)
+
+    async def _explain_refusal(self) -> None:
+        """Warns, before the end, which turn of the history the provider may have refused."""
+        for place, event in enumerate(self._events):
+            if isinstance(event, ResponseFailed) and complains_of_arguments(event):
+                async with self._sessions.holding(self._session_id) as live:
+                    sentence = explain_refusal(live.session, self._recording)
+                if sentence:
+                    self._events.insert(place, Warned("history_refused", sentence))
+                    self._times.insert(place, self._times[place])
+                    self._sources.insert(place, self._sources[place])
+                return
 
     def _add(self, event: Event, at_ms: int, start: int, end: int) -> None:
         self._events.append(event)

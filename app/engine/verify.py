@@ -182,7 +182,7 @@ def _count(done: Verified, check: SessionCheck) -> None:
 # adds to an answer (price, warning on the tool choice, cause of a broken connection) is skipped or
 # reconstructed; texts may differ only where the log has stars for a secret.
 
-OURS = ("content_type", "choice_ignored", "left_recording")
+OURS = ("content_type", "choice_ignored", "left_recording", "history_refused")
 """Codes of the warnings that engine/responses adds to those of the decoder."""
 
 

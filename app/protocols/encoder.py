@@ -340,12 +340,16 @@ def written_text(text: str) -> str:
 
 
 def _with_text(part: MessagePart, text: str) -> MessagePart:
-    """The result with a further piece of text at its end."""
+    """The result with `text` at its end: in its last text, or as a further piece."""
     if not text:
         return part
-    piece = Content(text=text)
-    pieces = (*part.pieces, (piece, {})) if part.pieces else ()
-    return replace(part, content=(*part.content, piece), pieces=pieces)
+    *before, last = part.content or (Content(),)
+    if part.pieces or last.type != "text":
+        before, last = [*part.content], Content(text=text)
+    else:
+        last = Content(text=f"{last.text}\n{text}" if last.text else text)
+    pieces = (*part.pieces, (last, {})) if part.pieces else ()
+    return replace(part, content=(*before, last), pieces=pieces)
 
 
 def no_tools_note(request: ModelRequest, notes: Notes) -> None:

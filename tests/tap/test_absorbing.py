@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -79,12 +79,16 @@ async def went_on(engine: Engine, session_id: str) -> Session:
     return session
 
 
-async def never_tapped(engine: Engine, protocol: str) -> Session:
+async def never_tapped(
+    engine: Engine,
+    protocol: str,
+    called: Sequence[Sequence[str]] = (("1.2", "1.3"), ("2.2",)),
+) -> Session:
     """The same conversation with the simulator itself, whose calls its user answers."""
     (name,) = (row.profile.name for row in SIMULATORS if row.profile.protocol == protocol)
     session_id = await begun(engine, ["get_weather"], asked_profile=name)
     await engine.runner.prompt(session_id, "Go.")
-    for calls in (("1.2", "1.3"), ("2.2",)):
+    for calls in called:
         await rested(engine, session_id)
         await answered(engine, session_id, *calls)
     await rested(engine, session_id)
@@ -129,6 +133,43 @@ async def test_ten_turns_later_the_provider_has_what_it_would_have(
     assert first.end is not None
     assert first.end.usage.output_tokens == sum(usage.output_tokens or 0 for usage in usages)
     assert first.end.usage.input_tokens == usages[-1].input_tokens
+
+
+MALFORMED = scenario(
+    json.dumps(
+        {
+            "turns": [
+                {"text": "I look.", "calls": [{**OSLO, "arguments": '{"city": "Os'}]},
+                *({"text": f"Answer {n}."} for n in range(12)),
+            ]
+        }
+    )
+)
+
+
+@pytest.mark.parametrize("protocol", rest_slow(("openai_chat", "openai_responses", "anthropic")))
+async def test_malformed_arguments_that_are_answered_here_go_back_as_an_object(
+    tmp_path: Path, protocol: str
+) -> None:
+    """In the request that is made here and in the agent's later ones; their text in the result."""
+    async with both(tmp_path, protocol, MALFORMED) as (agent, door):
+        await door.stop_at("calls")
+        own_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+        await agent.runner.prompt(own_id, "Go.")
+        session = await door.held()
+        await answered(door.engine, session.id, "1.1")
+        await rested(agent, own_id)
+        await agent.runner.prompt(own_id, "And?")
+        await rested(agent, own_id)
+        (session,) = await door.sessions()
+        twin = await never_tapped(agent, protocol, [("1.1",)])
+    for turn, same in zip(session.turns[1:], twin.turns[1:], strict=False):
+        sent = turn.request.body
+        assert 'You wrote:]\\n{\\"city\\": \\"Os' in sent
+        assert sent.count('\\"Os') == 1
+        if turn.request.continues:
+            assert numbered(sent) == numbered(same.request.body)
+    assert len(session.turns) == 3
 
 
 def results_in(protocol: str, body: str) -> list[tuple[str, Any]]:
