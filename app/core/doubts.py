@@ -12,6 +12,7 @@ from app.core.session import Call, Turn
 DOUBTING = frozenset(
     {
         "arguments_replaced",  # other arguments came for the same call
+        "background",  # the answer is not whole yet
         "call_differs",  # a call's pieces differ from its end, or from its start
         "empty_call",  # a call without name and arguments came, and was left out
         "item_differs",  # the pieces of an item differ from its end
@@ -46,6 +47,7 @@ HARMLESS = frozenset(
         "empty_event",
         "history_changed",
         "history_left_out",
+        "history_refused",
         "inline_thinking",
         "item_again",  # the same call once more, word for word
         "left_recording",

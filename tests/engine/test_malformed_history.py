@@ -12,7 +12,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.core.events import ResponseFailed, Tapped, Warned
 from app.core.session import Session
-from app.core.settings import PROTOCOLS
 from app.engine.decisions import DecisionRequest
 from app.engine.engine import Engine
 from app.engine.refusals import complains_of_arguments, explain_refusal

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from app.commands.decode import decode
-from app.core.events import ResponseEnded, ResponseFailed
+from app.core.events import ResponseEnded, ResponseFailed, Warned
 from app.protocols.openai_responses.decode import key_header, label, models
 from tests.protocols.frames import DONE, codes_of, end_of, events_of, parts_of, sse
 from tests.protocols.responses import (
@@ -400,10 +398,21 @@ def test_an_error_keeps_what_was_said_and_no_call_is_whole() -> None:
     assert seen(read(*CALLED, NESTED, FAILED)) == [("call", ARGS, False)]
 
 
-@pytest.mark.parametrize("status", ["queued", "in_progress"])
-def test_a_response_still_at_work_is_no_answer(status: str) -> None:
-    events = events_of("openai_responses", json.dumps(body(call(), status=status)).encode())
-    assert bad(events).error["status"] == status
+@each_row("status", ["queued", "in_progress"])
+@each_row("items", [[], [message("Well")], [call(ARGS)]])
+def test_a_response_in_the_background_is_no_failure_and_not_whole(
+    status: str, items: list[Any]
+) -> None:
+    """What a client that asked with `background` gets at first, and when it asks again."""
+    events = events_of("openai_responses", json.dumps(body(*items, status=status)).encode())
+    end = end_of(events)
+    assert isinstance(end, ResponseEnded)
+    assert (end.reason, end.raw_reason, end.meta["id"]) == ("other", status, "resp_1")
+    told = next(event for event in events if isinstance(event, Warned))
+    assert told.code == "background"
+    assert f"status is {status}" in told.message
+    assert told.message.endswith("resp_1.")
+    assert not any(part.complete for _, part in parts_of(events))
 
 
 def test_without_its_last_event_an_answer_is_interrupted() -> None:
@@ -434,8 +443,7 @@ def test_small_words() -> None:
 @each_row(
     "response",
     [
-        *(body(call(ARGS), status=one) for one in ("expired", "cancelled", "queued")),
-        body(call(ARGS), status="in_progress"),
+        *(body(call(ARGS), status=one) for one in ("expired", "cancelled")),
         body(call(ARGS), error={"code": "server_error", "message": "boom"}),
     ],
     ids=lambda response: str(response["status"]),

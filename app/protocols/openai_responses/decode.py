@@ -29,7 +29,8 @@ _INCOMPLETE: Mapping[str, EndReason] = {
     "steered": "other",
 }
 """Known reasons of an incomplete response; an unknown or missing one means a cut as well."""
-_FAILED = FAILED_REASONS | {"queued", "in_progress"}
+_UNFINISHED = ("queued", "in_progress")
+"""Statuses of an answer that the provider makes in the background, and that is fetched later."""
 """Statuses of a response that is not, or no longer, an answer."""
 
 _DELTAS: Mapping[str, tuple[str, PartKind, str, str]] = {
@@ -191,13 +192,21 @@ class _Reader:
             if response.get(key) is not None:
                 self._meta[key] = response[key]
         self._count(response.get("usage"))
+        self._items.unfinished = status in _UNFINISHED
         output = response.get("output")
         if isinstance(output, list):
             where: Where = (Quoted(text), *path)
             self._items.final(output, (*where, "output"))
-        if response.get("error") or status in _FAILED:
+        if response.get("error") or status in FAILED_REASONS:
             self._fail(response, status)
             return "known"
+        if self._items.unfinished:
+            id_ = self._meta.get("id") or "which is missing"
+            self._answer.warn(
+                "background",
+                f"The provider makes this answer in the background, and its status is {status}: "
+                f"it is not whole yet. Its client asks for it later by its id, {id_}.",
+            )
         return "last"
 
     def _fail(self, response: Mapping[str, Any], status: str) -> None:
@@ -335,6 +344,8 @@ class Items:
         self._answer = answer
         self._at: dict[int, Item] = {}
         self._order: list[Item] = []
+        self.unfinished = False
+        """Whether the provider still works on the answer: no item of it is complete."""
 
     def add(self, index: int | None, item: Mapping[str, Any], where: Where) -> Item:
         """Adds an announced item."""
@@ -507,7 +518,7 @@ class Items:
 
     def _finish(self, item: Item, value: Mapping[str, Any], where: Where) -> None:
         item.done = True
-        complete = _text(value.get("status")) not in _UNDONE
+        complete = _text(value.get("status")) not in _UNDONE and not self.unfinished
         match item.kind:
             case "text":
                 self._finish_message(item, value, complete)
