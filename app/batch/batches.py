@@ -2,8 +2,9 @@
 
 A run is claimed in the database before anything of it is sent, and its session is saved like any
 other. So the state left by a killed program is determined from what is saved: a claim whose session
-has no request sent nothing and is run again; a claim with a request but no end is unknown, and is
-run again only on request. A run with a known end is never repeated.
+has no request sent nothing and is run again, and so is one with a request but no end if nothing but
+mocks could run; any other one without an end is unknown, because a tool may have had its effect,
+and is run again only on request. A run with a known end is never repeated.
 
 If remote workers make the runs, the claim says so, and its session is saved here when it is
 returned. A claim without a session is unknown then: it may have sent its request.
@@ -26,7 +27,15 @@ from typing import Protocol
 
 from app.batch.lanes import AT_ONCE, Budget, LaneWatch, ProviderLane
 from app.batch.plan import BatchPlan, ReadFile, plan_batch
-from app.batch.run_case import CaseRun, Look, carried, keep_session, perform, run_data
+from app.batch.run_case import (
+    CaseRun,
+    Look,
+    carried,
+    has_no_effect,
+    keep_session,
+    perform,
+    run_data,
+)
 from app.core.errors import BadInput, Conflict, NotFound, PlaygroundError, StoreError
 from app.core.late import dataclass
 from app.engine.engine import Engine
@@ -62,6 +71,8 @@ LOOKS, LOOK_AFTER = 50, 10
 DECIDED = "Each comparison has its verdict, which stays whatever comes."
 
 CUT = "The program ended while this run was under way."
+
+AGAIN = "It was cut before its end. Nothing but mocks could run, so it is made again."
 
 STOP_S = 5.0
 """How long a remote worker may take to stop a run, in seconds; then the run is unknown."""
@@ -528,9 +539,22 @@ class Batches:
         known: dict[RunKey, RunResult] = {}
         for run in await run_rows(self._engine.database, row.id):
             result = _result(run) if run.outcome else await self._cut(row, run, spec)
+            if result is not None and await self._can_be_made_again(result):
+                result = replace(result, outcome="stopped", detail=AGAIN)
             if result is not None:
                 known[result.key] = result
         return known
+
+    async def _can_be_made_again(self, result: RunResult) -> bool:
+        """Whether the end of a run is unknown, and it had no effect, whatever became of it. Not one
+        that was given to a worker, which may still be making it."""
+        if result.outcome != "unknown" or result.session is None:
+            return False
+        try:
+            async with self._engine.sessions.holding(result.session) as live:
+                return has_no_effect(live.session)
+        except NotFound:
+            return False
 
     async def _cut(self, row: BatchRow, run: RunRow, spec: Spec) -> RunResult | None:
         key = RunKey(*run.place)

@@ -166,6 +166,17 @@ async def perform(engine: Engine, run: CaseRun, look: Look = lambda session: Non
         await engine.executors.forget(session_id)
 
 
+def has_no_effect(session: Session) -> bool:
+    """Whether nothing but mocks could run in the session of a run.
+
+    `extra` members may offer tools that the provider runs.
+    """
+    return all(
+        not settings.extra and all(tool.answered_by == "mock" for tool in settings.tools)
+        for _, settings in session.settings_at
+    ) and not any(part.kind == "server_call" for turn in session.turns for part in turn.parts)
+
+
 def _answers(session: Session) -> list[CallDecided]:
     """The answers to calls that wait because their model wrote what cannot run."""
     if session.state != "waiting":

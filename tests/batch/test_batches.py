@@ -189,9 +189,13 @@ async def test_a_killed_program_leaves_what_is_unknown_and_nothing_is_made_twice
     tmp_path: Path,
 ) -> None:
     """Cut before anything of the run was sent, within its answer, and between an answer and the
-    call that it made."""
+    call that it made; the tool of the last two has an effect."""
     silent = "What is the weather in Paris? [[fault:stall-headers]]"
-    spec = a_spec(a_case("claimed"), a_case("whole"), a_case("called"), a_case("cut", silent))
+    real: dict[str, Any] = {
+        "tools": [{**WEATHER, "answered_by": "http", "config": {"url": "http://127.0.0.1:9"}}]
+    }
+    cases = a_case("claimed"), a_case("whole"), a_case("called", **real)
+    spec = replace(a_spec(*cases, a_case("cut", silent, **real)), allow=("get_weather",))
     boundary = Boundary()
     async with running(tmp_path, boundary=boundary) as engine:
         sent, called, wait = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -254,6 +258,73 @@ async def test_a_killed_program_leaves_what_is_unknown_and_nothing_is_made_twice
         rows = {run.place[0]: run for run in await run_rows(engine.database, batch)}
         assert rows["cut"].session != row.session
         assert rows["cut"].outcome == "stopped"
+
+
+async def left_after_a_kill(folder: Path, spec: Spec) -> str:
+    """The id of a batch whose program was killed while each run was under way: those with `answer`
+    in their name within the first answer, the others between that answer and its calls."""
+    async with running(folder) as engine:
+        left, wait = set[str](), asyncio.Event()
+
+        async def make(run: CaseRun, look: Look) -> None:
+            within = "answer" in run.title
+            if within:
+                run = replace(run, prompt=f"{run.prompt} [[fault:stall-headers]]")
+
+            def looked(session: Any) -> None:
+                if session.turns and within:
+                    left.add(run.title)
+
+            await perform(engine, replace(run, rules=()), looked)
+            left.add(run.title)
+            await wait.wait()
+
+        batches = Batches(engine, make=make)
+        batch = await batches.start(await batches.plan(spec))
+        async with asyncio.timeout(30):
+            while len(left) < spec.runs:
+                await engine.sessions.wait(engine.sessions.position, 2**30, 1)
+        await engine.database.write([])  # all is in the file
+        copies = {path: path.read_bytes() for path in folder.glob("test.db*")}
+        await batches.stop(batch)
+    for path in folder.glob("test.db*"):
+        path.unlink()
+    for path, data in copies.items():
+        if not path.name.endswith("-shm"):
+            path.write_bytes(data)
+    return batch
+
+
+@pytest.mark.parametrize(
+    ("case", "made_again"),
+    [
+        ({}, True),
+        ({"settings": {"extra": {"metadata": {"user_id": "u"}}}}, False),
+        ({"tools": [{**WEATHER, "answered_by": "http", "config": {"url": "http://127.0.0.1:9"}}]},
+         False),
+    ],
+    ids=["mocks", "extra members", "an http tool"],
+)  # fmt: skip
+async def test_of_what_a_kill_left_runs_with_nothing_but_mocks_are_made_again(
+    tmp_path: Path, case: dict[str, Any], made_again: bool
+) -> None:
+    cases = a_case("answer", expect=[], **case), a_case("calls", expect=[], **case)
+    spec = replace(a_spec(*cases), allow=("get_weather",))
+    batch = await left_after_a_kill(tmp_path, spec)
+    boundary = Boundary()
+    async with running(tmp_path, boundary=boundary) as engine:
+        batches = Batches(engine)
+        before = {run.place[0]: run.session for run in await run_rows(engine.database, batch)}
+        await batches.resume(batch)
+        outcomes = await ended(batches, batch)
+        assert set(outcomes.values()) == {"passed" if made_again else "unknown"}
+        assert sorted(asked(boundary).values()) == ([1, 1] if made_again else [])
+        after = {run.place[0]: run.session for run in await run_rows(engine.database, batch)}
+        assert all((before[name] != after[name]) == made_again for name in before)
+        boundary.exchanges.clear()
+        await batches.resume(batch)
+        assert await ended(batches, batch) == outcomes
+        assert not asked(boundary)
 
 
 async def test_money_that_is_spent_or_kept_back_pauses_the_batch(tmp_path: Path) -> None:
