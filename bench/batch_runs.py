@@ -1,4 +1,4 @@
-"""How fast a batch is, that a killed one makes no run twice, and that its money limit holds.
+"""How fast a batch is, what a kill leaves of it, and that its money limit holds.
 
 `python bench/batch_runs.py`: 1,000 runs (a prompt, a call that a mock answers, an answer) by
 `playground batch` at 16 at once, on a simulator without delay that stands in a process of its own,
@@ -6,15 +6,16 @@ on a core of its own, counts who asks, and calls each answer a cent. Printed are
 
     rate    runs a second from the first to the last, CPU for each in both processes, and the
             memory of the batch after a fifth of its runs and at its end
-    kill    `kill -9` after a third of the runs, then `--resume`: how many runs are unknown, and how
-            often each was asked for at the simulator, over both processes
+    kill    `kill -9` after a third of the runs, then `--resume`: how many runs are unknown (none,
+            for all tools are mocks), and how often each was asked for at the simulator, over both
+            processes
     money   `--max-cost`: what was spent beyond it, in runs
     page    the same SPEC by `playground serve`, once to its end and once until Stop is clicked in
             its middle: a client asks as the open page does, once a second; how often there was
             something new, the longest time without that, how long an answer took, bytes of the page
             early and at the end, and how long the click on Stop took
 
-Exit 1 where a run is made twice, more are unknown than were under way, memory grows by more than a
+Exit 1 where more runs are made twice than were under way, one is unknown, memory grows by more than a
 third from a fifth of the runs on, more is spent beyond the limit than was under way, or the page
 shows nothing new for STILL_S, or takes STOP_S to answer a click on Stop.
 """
@@ -253,8 +254,8 @@ def kill(runs: int) -> list[str]:
             f" resumed: {second.ended['passed']} passed, {unknown} unknown,"
             f" {len(twice)} asked for twice, {len(counts)} of {runs} asked for in all"
         )
-        wrong = [f"made twice: {', '.join(twice[:9])}"] if twice else []
-        wrong += [f"{unknown} are unknown"] if unknown > AT_ONCE else []
+        wrong = [f"made twice: {', '.join(twice[:9])}"] if len(twice) > AT_ONCE else []
+        wrong += [f"{unknown} are unknown"] if unknown else []
         wrong += ["a run ended twice"] if any(count > 1 for count in ends.values()) else []
         missing = runs - second.ended["passed"] - unknown
         return wrong + ([f"{missing} runs have no end"] if missing else [])
