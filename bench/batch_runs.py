@@ -15,8 +15,8 @@ on a core of its own, counts who asks, and calls each answer a cent. Printed are
             something new, the longest time without that, how long an answer took, bytes of the page
             early and at the end, and how long the click on Stop took
 
-Exit 1 where more runs are made twice than were under way, one is unknown, memory grows by more than a
-third from a fifth of the runs on, more is spent beyond the limit than was under way, or the page
+Exit 1 where more runs are made twice than were under way, one is unknown, memory grows by more than
+a third from a fifth of the runs on, more is spent beyond the limit than was under way, or the page
 shows nothing new for STILL_S, or takes STOP_S to answer a click on Stop.
 """
 

@@ -278,8 +278,8 @@ def _refuse_constant(name: str) -> Any:
 
 
 def input_object(part: MessagePart) -> Exact:
-    """The arguments of a call in a protocol that sends an object; see `with_sound_arguments`."""
-    return exact_object(part.text) or Exact("{}")
+    """The arguments of a call in a protocol that sends an object: see `with_sound_arguments`."""
+    return Exact(part.text.strip())
 
 
 def with_sound_arguments(request: ModelRequest, notes: Notes) -> ModelRequest:

@@ -16,6 +16,7 @@ from app.protocols.anthropic import FACTS, limits
 from app.protocols.base import WireRequest
 from app.protocols.encoder import (
     CUT,
+    Exact,
     Ids,
     Names,
     Notes,
@@ -365,7 +366,7 @@ def _blocks(
             case "server_call" | "server_result" if part.call_id not in served:
                 notes.left_out(part, "came without their counterpart, or not whole")
             case "server_call":
-                blocks.append({**own, "input": input_object(part)})
+                blocks.append({**own, "input": exact_object(part.text) or Exact("{}")})
             case _ if not part.complete:
                 notes.left_out(part, CUT)
             case _:
