@@ -321,10 +321,10 @@ def sound_arguments(text: str) -> tuple[str, str]:
     Half of a surrogate pair, which no request can contain, is replaced as in all other texts.
     """
     text = whole_characters(text)
-    read = read_arguments(text)
-    if read.value is None:
-        return "{}", " ".join(problem.message for problem in read.problems)
-    return ("{}" if text.strip() in ("", "null") else text), ""
+    if exact_object(text) is not None:
+        return text, ""
+    read = read_arguments(text)  # empty, or what is wrong
+    return "{}", " ".join(each.message for each in read.problems if read.value is None)
 
 
 def written_text(text: str) -> str:
