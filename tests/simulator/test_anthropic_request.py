@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from typing import Any
 
 import pytest
 
 from app.core.tools import ToolChoice
-from app.protocols.anthropic.server import parse, signature_of
+from app.protocols.anthropic.refuse import signature_of
+from app.protocols.anthropic.server import parse
 from app.protocols.server import BadRequest, ParsedRequest
 from tests.tables import each_row
 
@@ -27,7 +29,21 @@ CALL_X = {"role": "assistant", "content": "x"}
 REDACTED = {"type": "redacted_thinking"}
 PIXEL = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
 CLOSED = {"type": "object", "properties": {}, "additionalProperties": False}
+FILE = {"type": "file", "file_id": "file_1"}
+WEB = {"type": "web_search_20250305", "name": "web_search"}
+CALL_TWO = {"role": "assistant", "content": [{**USE, "id": "t2"}]}
+REAL_SIGNATURE = b64encode(b"\x12" + bytes(range(90))).decode()
 SIGNED = {"type": "thinking", "thinking": "Hm.", "signature": signature_of("Hm.")}
+
+
+def turn(role: str, *content: Any) -> dict[str, Any]:
+    """A last message of this role."""
+    return {"messages": [HI, {"role": role, "content": list(content)}]}
+
+
+def answers(*ids: str) -> dict[str, Any]:
+    """A message with a result for each of these calls."""
+    return {"role": "user", "content": [{**RESULT, "tool_use_id": id_} for id_ in ids]}
 
 
 def thought(**changes: Any) -> dict[str, Any]:
@@ -102,9 +118,11 @@ def schema(value: Any, name: str = "f") -> dict[str, Any]:
         ({"output_config": {"format": {"type": "json_schema"}}}, "format.schema: Field required"),
         (formed({"type": "object"}), "output_config.format.schema: For 'object' type, 'additional"),
         (formed(closed(a={"type": "integer", "minimum": 1})), "property minimum is not supported"),
-        ({"messages": [{"role": "assistant", "content": "x"}]}, "first message must use"),
         ({"messages": [{"role": "user", "content": ""}]}, "non-empty content"),
-        ({"messages": [{"role": "user", "content": [{"type": "text", "text": " "}]}]}, "non-empty"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "text", "text": " "}]}]},
+            "whitespace",
+        ),
         ({"messages": [HI, CALL]}, "without `tool_result` blocks immediately after: t1"),
         ({"messages": [HI, CALL, HI]}, "without `tool_result` blocks immediately after: t1"),
         (history({"type": "text", "text": "x"}, RESULT), "immediately after: t1"),
@@ -142,7 +160,23 @@ def schema(value: Any, name: str = "f") -> dict[str, Any]:
         (searched(FOUND, SEARCH), "unexpected `tool_use_id`"),
         ({"stream": "yes"}, "valid boolean"),
         ({"top_q": 1}, "top_q: Extra inputs"),
-        ({"context_management": {}}, "context_management: Extra inputs"),
+        ({"messages": [{"role": "user", "content": " "}]}, "non-whitespace text"),
+        (turn("assistant", {"type": "text", "text": ""}, {"type": "text", "text": "x"}), "empty"),
+        (turn("assistant", {"type": "text", "text": "\n\n"}, USE), "non-whitespace text"),
+        (turn("user", {"type": "audio"}), "content.0: Input tag 'audio' found using 'type'"),
+        (turn("user", {"text": "x"}), "content.0.type: Field required"),
+        (history({**RESULT, "content": [{"type": "audio"}]}), "Input tag 'audio' found"),
+        (history({**RESULT, "content": "", "is_error": True}), "0.tool_result: content cannot be"),
+        (history({**RESULT, "content": [], "is_error": True}), "cannot be empty if `is_error`"),
+        ({"messages": [HI, {"role": "assistant", "content": "x "}]}, "trailing whitespace"),
+        (turn("assistant", {"type": "text", "text": "x\n"}), "trailing whitespace"),
+        (turn("user", {"type": "document", "source": {"type": "path"}}), "expected tags"),
+        ({"messages": [HI, CALL, CALL_TWO, answers("t1")]}, "immediately after: t2"),
+        ({"messages": [HI, CALL, CALL, answers("t1")]}, "`tool_use` ids must be unique"),
+        (
+            {"messages": [HI, CALL, CALL_TWO, answers("t1"), HI, answers("t2")]},
+            "immediately after: t2",
+        ),
         ({"tools": [{**TOOL, "colour": "red"}]}, "colour: Extra inputs"),
         ({"tools": [{**TOOL, "eager_input_streaming": "yes"}]}, "valid boolean"),
         ({"tools": [{**TOOL, "cache_control": {"type": "for ever"}}]}, "should be 'ephemeral'"),
@@ -199,6 +233,23 @@ def test_refusals(changes: dict[str, Any], words: str) -> None:
 @each_row(
     "changes",
     [
+        {"messages": [{"role": "assistant", "content": "x"}, HI]},
+        {"messages": [HI, {"role": "assistant", "content": "x"}]},
+        {"messages": [HI, CALL, CALL_TWO, answers("t1", "t2")]},
+        {"messages": [HI, CALL, CALL_TWO, answers("t2"), answers("t1"), HI]},
+        {"messages": [HI, HI, CALL_X, CALL_X, HI]},
+        searched(SEARCH, FOUND, {"type": "text", "text": ""}),
+        turn("user", {"type": "image", "source": FILE}),
+        turn("user", {"type": "document", "source": FILE}),
+        turn("user", {"type": "document", "source": {"type": "text", "data": "x"}}),
+        history({**RESULT, "content": [{"type": "document", "source": FILE}]}),
+        turn("user", {"type": "container_upload", "file_id": "file_1"}),
+        {"context_management": {"edits": []}},
+        {"mcp_servers": [{"type": "url", "url": "https://example.invalid", "name": "m"}]},
+        {"tools": [WEB], "tool_choice": {"type": "any"}},
+        {"tools": [WEB], "tool_choice": {"type": "tool", "name": "web_search"}},
+        {"tools": None, "tool_choice": {"type": "auto"}, "mcp_servers": [{"name": "m"}]},
+        thought(signature=REAL_SIGNATURE),
         thought(),
         thought(thinking=""),  # its text was left out by the provider
         picture(),
