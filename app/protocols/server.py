@@ -158,12 +158,15 @@ class Citation:
 @dataclass(frozen=True)
 class ParsedRequest:
     """A parsed request. `input_tokens` is the cost to report for it. `stream_type` is the media
-    type of the stream if it is not the end's default."""
+    type of the stream if it is not the end's default. `context` is for the end's own use; `salt`
+    is added to the body where that alone does not make the answer's ids unique."""
 
     request: ModelRequest
     input_tokens: int
     include_usage: bool = False
     stream_type: str = ""
+    context: Any = None
+    salt: str = ""
 
 
 @dataclass(frozen=True)
@@ -195,13 +198,14 @@ _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz123456789"
 class SideEndpoint:
     """Another request that an end answers: a token count, one model, a version.
 
-    `answer` gets the body, the headers, the path below the end's base, and the time in Unix
-    seconds; it returns JSON, or raises BadRequest.
+    `answer` gets the body, the headers, the path below the end's base (with its query if it is
+    used, `with_query`), and the time in Unix seconds; it returns JSON, or raises BadRequest.
     """
 
     method: str
     path: re.Pattern[str]
     answer: Callable[[bytes, Mapping[str, str], str, int], bytes]
+    with_query: bool = False
 
 
 @dataclass(frozen=True)
@@ -214,7 +218,8 @@ class ProviderServer:
     words, type and code, for an error by status. `stream_type` is the media type of its streams.
     `no_key` is None if no key is needed; `key_param` is a query parameter that may contain the key.
     `waits_in_body`: an error's body, not a header, says when to retry. `beside` are the other
-    supported requests of the provider's API.
+    supported requests of the provider's API. An end that stores anything makes with `for_key` the
+    one that serves a key; `keep` of that one stores an answer.
     """
 
     name: str
@@ -237,6 +242,8 @@ class ProviderServer:
     key_param: str = ""
     waits_in_body: bool = False
     beside: tuple[SideEndpoint, ...] = ()
+    for_key: Callable[[], ProviderServer] | None = None
+    keep: Callable[[ModelReply, ParsedRequest, IdSource], None] | None = None
 
     def problem(self, status: int, sentence: str) -> BadRequest:
         """An error with this status in the protocol's own words for it, or the nearest ones."""

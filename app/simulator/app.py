@@ -1,13 +1,13 @@
 """The simulator as an ASGI application: one base URL for each protocol's server.
 
 Mounted inside a server or served alone. The only state it keeps of a request is the number of times
-it came, for faults that stop after a few times.
+it came, for faults that stop after a few times, and what a protocol stores for a key.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
@@ -41,6 +41,8 @@ ENDS: tuple[ProviderServer, ...] = tuple(registry.ENDS.values())
 
 _JSON = "application/json"
 _ISOLATING = {name.decode(): value.decode() for name, value in isolated(())}
+_MOST_KEYS = 64
+"""The most keys for which something is stored."""
 _NO_WEBSOCKET = BadRequest(
     "There are no WebSockets here. Send the request over HTTP, to the same address.", 426
 )
@@ -93,7 +95,8 @@ def _script_of(model: str) -> Script | None:
 
 @dataclass
 class _Desk:
-    """The shared state of one application's endpoints. `came` counts requests by fault and body."""
+    """The shared state of one application's endpoints. `came` counts requests by fault and body;
+    `stores` are the ends that store something, by name and key, the last used one last."""
 
     pace: SimulatorPace
     scenario: Script | None
@@ -103,6 +106,17 @@ class _Desk:
     clock: Callable[[], float]
     requests: int = 0
     came: Counter[str] = field(default_factory=Counter)
+    stores: OrderedDict[tuple[str, str], ProviderServer] = field(default_factory=OrderedDict)
+
+    def end_for(self, end: ProviderServer, key: str) -> ProviderServer:
+        """The end that serves this key."""
+        if end.for_key is None:
+            return end
+        mine = self.stores.pop((end.name, key), None) or end.for_key()
+        self.stores[end.name, key] = mine
+        if len(self.stores) > _MOST_KEYS:
+            self.stores.popitem(last=False)
+        return mine
 
 
 @dataclass(frozen=True)
@@ -195,16 +209,18 @@ class _Exchange:
         if headers.get("upgrade", "").lower() == "websocket":
             raise _NO_WEBSOCKET
         key = self.check_key()
+        end = self.desk.end_for(end, key)
         path, now = "/" + request.path_params["rest"], int(self.desk.clock())
+        target = path + (f"?{request.url.query}" if request.url.query else "")
         takes, other = end.takes.fullmatch(path) is not None, end.other(path)
         if request.method == "GET" and path == end.models_path:
             return self.canned(Canned(200, end.models(now)))
         if request.method == "POST" and takes:
-            target = path + (f"?{request.url.query}" if request.url.query else "")
-            return self.answer(await request.body(), target, key)
+            return replace(self, end=end).answer(await request.body(), target, key)
         for route in other:
             if route.method == request.method:
-                body = route.answer(await request.body(), headers, path, now)
+                at = target if route.with_query else path
+                body = route.answer(await request.body(), headers, at, now)
                 return self.canned(Canned(200, body))
         if takes or other or path == end.models_path:
             sentence = f"Method {request.method} is not allowed here."
@@ -242,7 +258,9 @@ class _Exchange:
             reply = _changed(
                 reply, asked.request, injected, in_words="x-playground-fault" in headers
             )
-        ids = IdSource.of(body, self.desk.seed, int(self.desk.clock()))
+        ids = IdSource.of(body + asked.salt.encode(), self.desk.seed, int(self.desk.clock()))
+        if end.keep is not None:
+            end.keep(reply, asked, ids)
         stream = asked.request.stream and not any(fault.fault.unstreamed for fault in faults)
         frames: Iterable[OutgoingFrame] = end.frames(reply, asked, ids)
         if not stream:

@@ -455,5 +455,13 @@ PLAIN = LimitTable(
 # fmt: on
 
 
+FORCED = replace(
+    PLAIN,
+    of_schema=tuple(
+        row for row in PLAIN.of_schema if "should be non-empty for OBJECT" not in row.refusal
+    ),
+)
+"""Where a call is forced (mode ANY), objects without properties are accepted: recorded requests."""
+
 ANSWER = replace(PLAIN, walk=partial(plain_nodes, led="responseSchema"))
 """For the schema of a structured answer."""

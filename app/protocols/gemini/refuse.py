@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
+from app.core.late import dataclass
 from app.core.tools import NO_PARAMETERS
 from app.protocols import words_of
 from app.protocols.gemini import limits
@@ -19,6 +20,8 @@ from app.protocols.limits import SentTool
 from app.protocols.request import Body, dicts, member
 from app.protocols.server import ANY, BadRequest, Phrases, Shape, check_shape, compact
 
+_SHORTEST_SIGNATURE = 64
+"""Google's signatures are encrypted thoughts: hundreds of bytes."""
 SIGNED_BY = b"simulator:"
 """The prefix of the simulator's signatures, by which it recognizes its own."""
 
@@ -244,8 +247,9 @@ def check(body: Any, model: str) -> None:
     names."""
     check_message(body, BODY)
     tools = declared(body)
-    _check_tools(tools, model)
-    _check_choice(member(member(body, "toolConfig"), "functionCallingConfig"), tools)
+    calling = member(member(body, "toolConfig"), "functionCallingConfig")
+    _check_tools(tools, model, forced=calling.get("mode", "").upper() == "ANY")
+    _check_choice(calling, tools)
     config = member(body, "generationConfig")
     _check_config(config, model)
     if tools and config.get("responseMimeType") in FORMED and not is_three(model):
@@ -277,13 +281,14 @@ def declared(body: Body) -> list[SentTool]:
     return tools
 
 
-def _check_tools(tools: Sequence[SentTool], model: str) -> None:
+def _check_tools(tools: Sequence[SentTool], model: str, *, forced: bool) -> None:
+    plain = limits.FORCED if forced else limits.PLAIN
     limits.LIMITS.check_request(tools)
     for tool in tools:
         limits.LIMITS.check_tool(tool)
     for tool in tools:
         if "parameters" in tool.members:
-            limits.PLAIN.check_schema(tool, model)
+            plain.check_schema(tool, model)
             _check_plain(tool.schema, tool.words["schema"])
         else:
             limits.LIMITS.check_schema(tool)
@@ -335,9 +340,39 @@ def _check_config(config: Body, model: str) -> None:
             limits.LIMITS.check_schema(schema)
 
 
+@dataclass(frozen=True)
+class _Turn:
+    """Neighbouring contents of one role, which count as one: Google's own clients keep a content
+    for each event of a stream. `place` is that of the first one."""
+
+    role: str
+    place: int
+    parts: list[Body]
+
+
 def _check_contents(contents: Sequence[Body], model: str) -> None:
+    turns = _turns(contents, model)
     calls: list[Body] = []
-    since, before = _turn_start(contents), ""
+    since = _turn_start(contents)
+    for number, turn in enumerate(turns):
+        parts = turn.parts
+        _check_results([p["functionResponse"] for p in parts if "functionResponse" in p], calls)
+        calls = [part["functionCall"] for part in parts if "functionCall" in part]
+        if calls and number == 0:
+            raise refusal(
+                "Please ensure that function call turn comes immediately after a user turn or "
+                "after a function response turn.",
+                TURNS,
+            )
+        if is_three(model):
+            _check_signatures(parts, turn.place, turn.place > since)
+    if calls:
+        raise _counts()
+
+
+def _turns(contents: Sequence[Body], model: str) -> list[_Turn]:
+    """Checks each content for itself, and joins neighbours of one role."""
+    turns: list[_Turn] = []
     for place, content in enumerate(contents):
         where, role = f"contents[{place}]", content.get("role", "user")
         if role not in ("user", "model"):
@@ -347,19 +382,10 @@ def _check_contents(contents: Sequence[Body], model: str) -> None:
             raise invalid(f"{where}.parts", sentence, PARTS, inferred=False)
         for number, part in enumerate(parts):
             _check_part(part, role, f"{where}.parts[{number}]", model)
-        _check_results([p["functionResponse"] for p in parts if "functionResponse" in p], calls)
-        calls = [part["functionCall"] for part in parts if "functionCall" in part]
-        if calls and before != "user":
-            raise refusal(
-                "Please ensure that function call turn comes immediately after a user turn or "
-                "after a function response turn.",
-                TURNS,
-            )
-        if is_three(model):
-            _check_signatures(parts, place, place > since)
-        before = role
-    if calls:
-        raise _counts()
+        if not turns or turns[-1].role != role:
+            turns.append(_Turn(role, place, []))
+        turns[-1].parts.extend(parts)
+    return turns
 
 
 def _check_part(part: Body, role: str, where: str, model: str) -> None:
@@ -414,7 +440,7 @@ def _turn_start(contents: Sequence[Body]) -> int:
 
 
 def _check_results(results: Sequence[Body], calls: Sequence[Body]) -> None:
-    """Checks that results answer the calls of the previous turn in order; ids are optional."""
+    """Checks that each call of the previous turn has a result, in any order; ids are optional."""
     if results and not calls:
         raise refusal(
             "Please ensure that function response turn comes immediately after a function call "
@@ -424,23 +450,26 @@ def _check_results(results: Sequence[Body], calls: Sequence[Body]) -> None:
         )
     if len(results) != len(calls):
         raise _counts()
-    ids = {call.get("id") for call in calls}
-    for result, call in zip(results, calls, strict=True):
-        name, id_ = result["name"], result.get("id") or call.get("id")
-        if name != call["name"] or (id_ != call.get("id") and id_ in ids):
+    unanswered = list(calls)
+    for result in results:
+        name, id_ = result["name"], result.get("id")
+        named = [call for call in unanswered if call["name"] == name]
+        if not named:
             raise refusal(
-                "Please ensure that function response parts come in the order of the function call "
-                f"parts: {name} stands where {call['name']} was called.",
+                "Please ensure that each function response part has the name of a function call "
+                f"part: {name} was not called, or was answered before.",
                 FUNCTIONS,
                 inferred=True,
             )
-        if id_ != call.get("id"):
+        match = next((call for call in named if not id_ or call.get("id", id_) == id_), None)
+        if match is None:
             raise refusal(
                 "Please ensure that the id of a function response is that of its function "
                 f"call: {id_} is none.",
                 FUNCTIONS,
                 inferred=True,
             )
+        unanswered.remove(match)
 
 
 def _counts() -> BadRequest:
@@ -465,8 +494,9 @@ def _check_signatures(parts: Sequence[Body], place: int, current: bool) -> None:
         )
     for part in parts:
         signature = part.get("thoughtSignature") or limits.SKIP_VALIDATOR
-        own = signature == limits.SKIP_VALIDATOR
-        if not own and not _signature_bytes(signature).startswith(SIGNED_BY):
+        data = b"" if signature == limits.SKIP_VALIDATOR else _signature_bytes(signature)
+        # One of Google's own cannot be verified here: it is taken for what it is by its length.
+        if data and not data.startswith(SIGNED_BY) and len(data) < _SHORTEST_SIGNATURE:
             raise refusal("Corrupted thought signature.", CORRUPTED)
 
 

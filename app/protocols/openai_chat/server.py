@@ -23,6 +23,7 @@ from app.protocols.openai_chat.limits import (
     FLAG,
     OBJECT,
     OpenAIPhrases,
+    at_most,
     check_format,
     check_tools,
     object_with,
@@ -30,7 +31,7 @@ from app.protocols.openai_chat.limits import (
     typed,
 )
 from app.protocols.openai_chat.request import READER
-from app.protocols.request import member, model_request
+from app.protocols.request import member, model_request, placed
 from app.protocols.server import (
     ANY,
     FIRST_TOKEN_S,
@@ -68,6 +69,7 @@ _ONLY_DEFAULT = Citation("recordings of vercel/ai, openai errors (docs/wire.md, 
 _TOOL_CONTENT = Citation("recordings of pydantic-ai, test_multimodal_tool_return_matrix")
 _SAY_JSON = Citation("https://github.com/mem0ai/mem0/issues/3008")
 _IMAGES = Citation("OpenAI guide to images", inferred=True)
+_LONG_ID = Citation("https://github.com/openclaw/openclaw/issues/875")
 
 
 class _ChatPhrases(OpenAIPhrases):
@@ -98,6 +100,7 @@ class _ResultPiecePhrases(_ChatPhrases):
 
 
 _SAYS = _ChatPhrases(_REFERENCE)
+_PIECES_SAY = _PiecePhrases(_REFERENCE)
 _FILLED = _SAYS.not_empty("Expected an array with minimum length 1.")
 _DATA = re.compile(r"data:image/(?:jpeg|jpg|png|gif|webp);base64,", re.I)
 
@@ -152,7 +155,7 @@ def _says_nothing(value: Any, where: str) -> BadRequest | None:
 
 def _content(null: bool = False, /, phrases: OpenAIPhrases | None = None, **pieces: Shape) -> Shape:
     name, each = "one of a string or array of objects", typed(**pieces)
-    each = replace(each, phrases=phrases or _PiecePhrases(_REFERENCE))
+    each = replace(each, phrases=phrases or _PIECES_SAY)
     return Shape((str, list), name, each=each, null=null)
 
 
@@ -191,7 +194,9 @@ _MESSAGE = Shape(
     variants={
         "system": object_with(content=_WORDS),
         "assistant": _ANSWER,
-        "user": object_with(content=_content(text=_TEXT, image_url=_PICTURE, file=ANY)),
+        "user": object_with(
+            content=_content(text=_TEXT, image_url=_PICTURE, file=ANY, input_audio=ANY)
+        ),
         "function": object_with(name=_NAME, content=_WORDS),
         "tool": object_with(tool_call_id=_WORD, content=_RESULT_CONTENT),
         "developer": object_with(content=_WORDS),
@@ -220,7 +225,7 @@ _KNOWN = words_of(
     """tool_choice stream_options temperature top_p stop presence_penalty frequency_penalty
     logit_bias top_logprobs user seed function_call store metadata modalities audio prediction
     service_tier verbosity web_search_options safety_identifier prompt_cache_key
-    prompt_cache_retention"""
+    prompt_cache_retention prompt_cache_options moderation"""
 )
 BODY = Shape(
     dict,
@@ -251,6 +256,9 @@ BODY = Shape(
 
 _REASONING = re.compile(r"(?:o\d|gpt-5)")
 """Name prefixes of reasoning models."""
+_SHORT_IDS = re.compile(r"(?:ft:)?(?:chat)?gpt-[34]")
+"""Name prefixes of models that accept shorter call ids."""
+_LONGEST_ID, _SHORTER_ID = 64, 40
 
 
 def check(data: Mapping[str, Any]) -> None:
@@ -259,6 +267,7 @@ def check(data: Mapping[str, Any]) -> None:
     check_shape(data, BODY, _SAYS)
     _check_companions(data)
     _check_model(data)
+    _check_ids(data)
     _check_results(data["messages"])
     _check_format(data.get("response_format") or {}, data["messages"])
 
@@ -278,7 +287,13 @@ def _check_companions(data: Mapping[str, Any]) -> None:
 
 
 def _check_model(data: Mapping[str, Any]) -> None:
-    """Checks that reasoning models get only the newer token limit and the fixed temperature."""
+    """Checks that reasoning models get only the newer token limit and the fixed temperature, and
+    only models for audio get some."""
+    if "audio" not in data["model"]:
+        for place, message in enumerate(data["messages"]):
+            for number, piece in placed(message.get("content")):
+                if piece.get("type") == "input_audio":
+                    raise _PIECES_SAY.odd_kind(piece, f"messages[{place}].content[{number}]", ANY)
     if not _REASONING.match(data["model"]):
         return
     if data.get("max_tokens") is not None:
@@ -295,6 +310,23 @@ def _check_model(data: Mapping[str, Any]) -> None:
             param="temperature",
             code="unsupported_value",
         )
+
+
+def _check_ids(data: Mapping[str, Any]) -> None:
+    """Checks the length of the ids of calls, which depends on the model."""
+    longest = _SHORTER_ID if _SHORT_IDS.match(data["model"]) else _LONGEST_ID
+    check_length = at_most(longest, _LONG_ID)
+    for place, message in enumerate(data["messages"]):
+        where = f"messages[{place}]"
+        ids = [
+            (call["id"], f"{where}.tool_calls[{number}].id")
+            for number, call in enumerate(message.get("tool_calls") or ())
+        ]
+        if message["role"] == "tool":
+            ids.append((message["tool_call_id"], f"{where}.tool_call_id"))
+        for call_id, at in ids:
+            if (too_long := check_length(call_id, at)) is not None:
+                raise too_long
 
 
 def _check_results(messages: Sequence[Mapping[str, Any]]) -> None:

@@ -1,7 +1,7 @@
 """Refuses what OpenAI refuses of a Responses request: same status, code and words.
 
 A table defines the shape of a body; functions check relations between members or items. Limits for
-tools are in `limits`. Stores nothing: recognizes its own output by its form.
+tools are in `limits`. Recognizes reasoning of its own by its form; `stored` has what is stored.
 https://platform.openai.com/docs/api-reference/responses/create
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -82,10 +83,11 @@ _OWN_ITEMS = words_of(
 """Items of the provider's own tools: accepted unchecked."""
 _CODEX = "internal_chat_message_metadata_passthrough"
 """Added by Codex to every item for OpenAI itself, which accepts it."""
-_PREFIXES = {"message": "msg", "function_call": "fc", "custom_tool_call": "ctc", "reasoning": "rs"}
+PREFIXES = {"message": "msg", "function_call": "fc", "custom_tool_call": "ctc", "reasoning": "rs"}
 _CALLS = {"function_call": "function call", "custom_tool_call": "custom tool call"}
 _DATA_URL = re.compile(r"data:([^;,]*);base64,.*", re.DOTALL)
 _IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
+_SHORTEST_TOKEN, _FERNET = 100, 0x80
 
 
 def sealed(text: str) -> str:
@@ -94,13 +96,23 @@ def sealed(text: str) -> str:
     return f"gAAAAAB{digest}{_seal(digest)}=="
 
 
+def _is_openais(value: str) -> bool:
+    """Whether it has the form of OpenAI's own encrypted reasoning, a long Fernet token: these
+    cannot be verified here."""
+    try:
+        data = urlsafe_b64decode(value)
+    except ValueError:
+        return False
+    return len(data) >= _SHORTEST_TOKEN and data[0] == _FERNET
+
+
 def _seal(digest: str) -> str:
     return hashlib.sha256(f"simulator {digest}".encode()).hexdigest()[:16]
 
 
 def _seal_broken(value: Any, where: str) -> BadRequest | None:
     match = re.fullmatch(r"gAAAAAB([0-9a-f]{64})([0-9a-f]{16})==", value)
-    if match is not None and _seal(match[1]) == match[2]:
+    if _is_openais(value) if match is None else _seal(match[1]) == match[2]:
         return None
     excerpt = value if len(value) < 9 else f"{value[:4]}...{value[-4:]}"
     sentence = f"The encrypted content {excerpt} could not be verified."
@@ -151,11 +163,6 @@ def _as_in_chat(value: Any, where: str) -> BadRequest | None:
     return _SAYS.missing(f"{where}.name", ANY) if "function" in value else None
 
 
-def _unknown_answer(value: Any, where: str) -> BadRequest | None:
-    sentence = f"Previous response with id '{value}' not found."
-    return REFERENCE.refusal(sentence, param=where, code="previous_response_not_found")
-
-
 def _content(null: bool = False, /, **pieces: Shape) -> Shape:
     """Text, or a list of pieces of these types."""
     name = "one of a string or array of objects"
@@ -167,7 +174,7 @@ def _item(type_: str, more: str, **members: Shape) -> Shape:
     known = dict.fromkeys(("type", "status", _CODEX, *more.split()), ANY)
     return Shape(
         dict,
-        members={**known, "id": _id_of(_PREFIXES.get(type_, "")), **members},
+        members={**known, "id": _id_of(PREFIXES.get(type_, "")), **members},
         required=tuple(members),
         closed=True,
     )
@@ -252,7 +259,7 @@ _SETTING = {
     "summary": Shape(null=True, rules=(_SAYS.one_of(*_SUMMARIES),)),
 }
 _KNOWN = words_of(
-    """background context_management conversation instructions max_tool_calls metadata prompt
+    """context_management instructions max_tool_calls metadata moderation prompt
     prompt_cache_key prompt_cache_options prompt_cache_retention safety_identifier service_tier
     stream_options tool_choice top_logprobs truncation user"""
 )
@@ -269,8 +276,9 @@ BODY = Shape(
     members={
         **dict.fromkeys(_KNOWN, ANY),
         "client_metadata": OBJECT,
-        **dict.fromkeys(("store", "parallel_tool_calls", "stream"), FLAG),
-        "previous_response_id": Shape(null=True, rules=(_unknown_answer,)),
+        **dict.fromkeys(("store", "parallel_tool_calls", "stream", "background"), FLAG),
+        "previous_response_id": Shape(str, "a string", null=True),
+        "conversation": Shape((str, dict), "a string or an object", null=True),
         "model": TEXT,
         "tools": Shape(list, "an array of objects", null=True, each=_TOOL),
         "input": Shape(
@@ -300,10 +308,10 @@ BODY = Shape(
             each=Shape(rules=(_SAYS.one_of(*_INCLUDE),)),
         ),
     },
-    required=("model", "input"),
     closed=True,
 )
 """A string input was converted to an item before."""
+_ITEMS = Shape(members={"items": Shape(list, "an array of input items", null=True, each=_ITEM)})
 
 
 # Relations between members or items.
@@ -319,24 +327,56 @@ _CHOICE = Citation("https://github.com/vllm-project/vllm/pull/40399")
 _SAY_JSON = Citation("OpenAI guide: Structured outputs, JSON mode", inferred=True)
 _TWICE = replace(TWICE, inferred=False)
 _DEFERRED = Citation("https://github.com/Wei-Shaw/sub2api/issues/5942")
-_OWN_ID = re.compile(r"rs_[A-Za-z1-9]{32}")
+OWN_ID = re.compile(r"[a-z]+_[A-Za-z1-9]{32}")
+"""The form of the ids of the simulator's items."""
+_OPENAIS_ID = re.compile(r"rs_[0-9a-f]{40,64}")
+"""The form of OpenAI's: whether it stores such an item is unknown here."""
 _UNTHINKING = re.compile(r"gpt-4|gpt-3\.5|gpt-5-chat")
 """Name prefixes of models that do not reason."""
 
 
-def check(data: Mapping[str, Any]) -> None:
-    """Raises BadRequest, in OpenAI's own words, for the first error in a body whose input is a
-    list, except in its tools."""
+def check_body(data: Mapping[str, Any]) -> None:
+    """Raises BadRequest, in OpenAI's own words, for the first error in the shape of a body whose
+    input is a list."""
     check_shape(data, BODY, _SAYS)
+    prompt = data.get("prompt") is not None  # it may name a model, and have messages
+    if data.get("model") is None and not prompt:
+        raise _SAYS.missing("model", TEXT)
+    continues = ("previous_response_id", "conversation")
+    if data.get("input") is None and not prompt and not any(map(data.get, continues)):
+        raise _SAYS.missing("input", ANY)
+
+
+def check_items(items: Any) -> Sequence[Mapping[str, Any]]:
+    """The items of a conversation, each with its type; raises BadRequest for the first error."""
+    data = {"items": with_types(items)}
+    check_shape(data, _ITEMS, _SAYS)
+    return data["items"] or ()
+
+
+def with_types(items: Any) -> Any:
+    """A list of items, each with its type where it can be inferred; anything else as it is."""
+    if not isinstance(items, list):
+        return items
+    return [
+        {"type": "message", **item} if isinstance(item, dict) and "role" in item else item
+        for item in items
+    ]
+
+
+def check(data: Mapping[str, Any], before: Sequence[Mapping[str, Any]] = ()) -> None:
+    """Raises BadRequest for the first error in the relations of a well-formed body, except in its
+    tools. `before` are the stored items that it continues."""
+    given = data.get("input") or ()
     if data.get("stream_options") is not None and not data.get("stream"):
         sentence = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
         raise REFERENCE.refusal(sentence, param="stream_options")
-    _check_stored(data["input"], data.get("store") is not False)
-    _check_ids(data["input"])
-    _check_reasoning(data["input"])
-    _check_calls(data["input"])
+    _check_stored(given, data.get("store") is not False)
+    _check_ids([*before, *given])
+    _check_reasoning(given)
+    _check_calls([*before, *given])
     encrypted = "reasoning.encrypted_content" in (data.get("include") or ())
-    if encrypted and _UNTHINKING.match(data["model"]):
+    if encrypted and _UNTHINKING.match(data.get("model") or ""):
         sentence = "Encrypted content is not supported with this model."
         raise _NOT_ENCRYPTED.refusal(sentence, param="include")
     _check_format(data)
@@ -344,7 +384,7 @@ def check(data: Mapping[str, Any]) -> None:
 
 def _check_format(data: Mapping[str, Any]) -> None:
     form = (data.get("text") or {}).get("format") or {}
-    if form.get("type") == "json_object" and "json" not in compact(data["input"]).lower():
+    if form.get("type") == "json_object" and "json" not in compact(data.get("input")).lower():
         raise _SAY_JSON.refusal(
             "Response input messages must contain the word 'json' in some form to use "
             "'text.format' of type 'json_object'.",
@@ -371,7 +411,8 @@ def _check_stored(items: Iterable[Mapping[str, Any]], store: bool) -> None:
                 "false. Try again with `store` set to true, or remove this item from your input."
             )
             raise BadRequest(sentence, 404, param="input", source=_STORED.words)
-        if is_reasoning and not _OWN_ID.fullmatch(str(id_)):
+        known = OWN_ID.fullmatch(str(id_)) or _OPENAIS_ID.fullmatch(str(id_))
+        if is_reasoning and not known:
             sentence = f"Item with id '{id_}' not found."
             raise BadRequest(sentence, 404, param="input", source=_STORED.words, inferred=True)
 
@@ -391,8 +432,8 @@ def _check_ids(items: Iterable[Mapping[str, Any]]) -> None:
 
 def _check_reasoning(items: Sequence[Mapping[str, Any]]) -> None:
     """Checks that an item of the model follows each reasoning item directly."""
-    for item, after in zip(items, [*items[1:], {"type": ""}], strict=True):
-        led = after["type"] in _PREFIXES or after["type"].endswith(("_call", "_tools"))
+    for item, after in zip(items, [*items[1:], {"type": ""}], strict=False):
+        led = after["type"] in PREFIXES or after["type"].endswith(("_call", "_tools"))
         if item["type"] == "reasoning" and (
             not led or after.get("role", "assistant") != "assistant"
         ):
@@ -437,7 +478,7 @@ def check_offer(data: Mapping[str, Any], tools: Sequence[Tool]) -> None:
             param="tools",
         )
     places = [f"tools[{n}]" for n, entry in enumerate(entries) if entry["type"] not in hosted]
-    check_tools(limits.LIMITS, tools, places, data["model"])
+    check_tools(limits.LIMITS, tools, places, data.get("model") or "")
     match data.get("tool_choice"):
         case None | "auto" | "none":
             pass

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from random import Random
 from typing import Any
@@ -19,6 +20,7 @@ from app.core.tools import Tool
 from app.protocols.openai_chat import server
 from app.protocols.openai_responses import FACTS, refuse
 from app.protocols.openai_responses.request import READER
+from app.protocols.openai_responses.stored import ResponseStore
 from app.protocols.request import member, model_request
 from app.protocols.server import (
     FIRST_TOKEN_S,
@@ -68,21 +70,46 @@ _DEFAULTS: Mapping[str, Any] = {
 _ECHOED = (
     *("instructions", "max_output_tokens", "max_tool_calls", "metadata", "parallel_tool_calls"),
     *("previous_response_id", "reasoning", "store", "temperature", "text", "tool_choice"),
-    *("tools", "top_p", "truncation"),
+    *("tools", "top_p", "truncation", "background", "conversation", "prompt", "user"),
 )
 """Members of the request that an answer repeats."""
 
 
-def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRequest:
-    """Parses a request body. Raises BadRequest in OpenAI's own words."""
+def parse(
+    body: bytes, headers: Mapping[str, str], target: str = "", store: ResponseStore | None = None
+) -> ParsedRequest:
+    """Parses a request body. Raises BadRequest in OpenAI's own words. Without a `store` nothing is
+    stored yet."""
     data = object_of(body)
     listed = _with_items(data)
-    refuse.check(listed)
+    refuse.check_body(listed)
+    context = (store or ResponseStore()).context(listed)
+    listed = {"model": server.MODELS[0], **listed, "input": context.given}
+    refuse.check(listed, context.before)
     tools = tuple(_tools(data.get("tools") or ()))
     refuse.check_offer(data, tools)
-    request = model_request(READER, listed, tools, _params(data), failures_in_text=True)
-    input_tokens = tokens(compact([data["input"], data.get("tools"), data.get("instructions")]))
-    return ParsedRequest(replace(request, tools=request.offered), input_tokens)
+    whole_input = {**listed, "input": context.items}
+    request = model_request(READER, whole_input, tools, _params(data), failures_in_text=True)
+    read = [data.get("input"), data.get("tools"), data.get("instructions")]
+    read += [context.before] if context.before else []
+    return ParsedRequest(
+        replace(request, tools=request.offered),
+        tokens(compact(read)),
+        context=context,
+        # The same request may be sent to a conversation twice; its items need other ids then.
+        salt=str(len(context.before)) if context.conversation else "",
+    )
+
+
+def keep(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource, store: ResponseStore) -> None:
+    """Stores the response to a request that `parse` read with this store."""
+    params = parsed.request.params
+    store.keep(
+        whole(reply, parsed, stamp),
+        parsed.context,
+        store=params["store"],
+        background=params["background"],
+    )
 
 
 def _with_items(data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -90,13 +117,7 @@ def _with_items(data: Mapping[str, Any]) -> Mapping[str, Any]:
     given = data.get("input")
     if isinstance(given, str):
         given = [{"role": "user", "content": given}] if given else []
-    if not isinstance(given, list):
-        return data
-    typed = (
-        {"type": "message", **item} if isinstance(item, dict) and "role" in item else item
-        for item in given
-    )
-    return {**data, "input": list(typed)}
+    return {**data, "input": refuse.with_types(given)} if isinstance(given, list) else data
 
 
 def _tools(entries: Sequence[Mapping[str, Any]]) -> Iterator[Tool]:
@@ -118,8 +139,17 @@ def _params(data: Mapping[str, Any]) -> dict[str, Any]:
         "thinking": summary is not None and effort != "none",
         "format": forms.get(form.get("type", "")),
         "encrypted": "reasoning.encrypted_content" in (data.get("include") or ()),
-        "echo": {name: data[name] for name in _ECHOED if data.get(name) is not None},
+        "store": data.get("store") is not False,
+        "background": data.get("background") is True,
+        "echo": _echo(data),
     }
+
+
+def _echo(data: Mapping[str, Any]) -> dict[str, Any]:
+    echo = {name: data[name] for name in _ECHOED if data.get(name) is not None}
+    if isinstance(echo.get("conversation"), str):
+        echo["conversation"] = {"id": echo["conversation"]}
+    return echo
 
 
 @dataclass(frozen=True)
@@ -316,11 +346,31 @@ def error_frame(problem: BadRequest) -> bytes:
     return _sse({**event, "error": full}) + _sse(failure)
 
 
-def _count(body: bytes, headers: Mapping[str, str], target: str, created: int) -> bytes:
+def _count(
+    body: bytes,
+    headers: Mapping[str, str],
+    target: str,
+    created: int,
+    store: ResponseStore | None = None,
+) -> bytes:
     """Answers a token count request, which is parsed like one for a response."""
-    input_tokens = parse(body, headers).input_tokens
+    input_tokens = parse(body, headers, store=store).input_tokens
     return encoded({"object": "response.input_tokens", "input_tokens": input_tokens})
 
+
+def _storing_end() -> ProviderServer:
+    """The end with a store of its own, for one key."""
+    store = ResponseStore()
+    counting = SideEndpoint("POST", _COUNTING, partial(_count, store=store))
+    return replace(
+        END,
+        parse=partial(parse, store=store),
+        keep=partial(keep, store=store),
+        beside=(counting, *store.endpoints()),
+    )
+
+
+_COUNTING = re.compile("/responses/input_tokens")
 
 END = ProviderServer(
     name="openai_responses",
@@ -339,5 +389,6 @@ END = ProviderServer(
     bad_key=server.END.bad_key,
     headers=server.END.headers,
     models=server.models,
-    beside=(SideEndpoint("POST", re.compile("/responses/input_tokens"), _count),),
+    beside=(SideEndpoint("POST", _COUNTING, _count), *ResponseStore().endpoints()),
+    for_key=_storing_end,
 )
