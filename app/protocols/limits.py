@@ -444,6 +444,14 @@ def is_typeless(*keywords: str) -> Callable[[Node], bool]:
     return lambda node: isinstance(node.schema, Mapping) and node.keys.keys().isdisjoint(keywords)
 
 
+NUMBER_FORMATS = (
+    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("int", "uint", "float", "double"),
+)
+"""The formats of numbers that generators of schemas write (schemars, OpenAPI): strict modes accept
+them, as recorded requests show."""
+
+
 def odd_format(formats: Sequence[str]) -> Callable[[Node], bool]:
     return lambda node: "format" in node.keys and node.keys["format"] not in formats
 

@@ -247,9 +247,12 @@ class _Conversation:
                 parts = prompt_parts(item.text, item.images, item.form)
                 self.messages.append(Message("user", parts))
             case AnswerMessage():
-                parts = tuple(self._with_ids(item.parts))
-                self.messages.append(Message("assistant", parts))
-                # Some clients send each call of a turn as a separate message.
+                # Some clients send each call of a turn, or each event of a stream, as a message.
+                turn: tuple[MessagePart, ...] = ()
+                if self.messages and self.messages[-1].role == "assistant":
+                    turn = self.messages.pop().parts
+                parts = tuple(self._with_ids(item.parts, _call_count(turn)))
+                self.messages.append(Message("assistant", (*turn, *parts)))
                 self.open_calls += [part for part in parts if part.kind == "call"]
             case ResultMessage():
                 result, last = self._result(item), self.messages[-1:]
@@ -258,8 +261,8 @@ class _Conversation:
                 else:
                     self.messages.append(Message("results", (result,)))
 
-    def _with_ids(self, parts: Sequence[MessagePart]) -> Iterator[MessagePart]:
-        calls = 0
+    def _with_ids(self, parts: Sequence[MessagePart], calls: int) -> Iterator[MessagePart]:
+        """The parts, their calls with ids; `calls` precede them in their turn."""
         for part in parts:
             if part.kind == "call":
                 if not part.call_id:
@@ -293,6 +296,10 @@ class _Conversation:
             if call.name == item.name or (not item.name and unknown):
                 return call
         return None
+
+
+def _call_count(parts: Sequence[MessagePart]) -> int:
+    return sum(part.kind == "call" for part in parts)
 
 
 def _images_by_address(form: Mapping[str, Any]) -> Iterator[Content]:

@@ -130,7 +130,7 @@ def _rewrite(
 # Strict mode requires closed objects with all properties required, and few keywords.
 
 
-_FOLDED = ("allOf", "oneOf", "default")
+_FOLDED = ("allOf", "oneOf")
 """Keywords that are preserved in another form."""
 _ANYTHING = ("string", "number", "boolean", "null")
 _ROOT_ONLY = ("anyOf", "oneOf", "enum", "const")
@@ -224,8 +224,6 @@ class Strict:
         if self.anthropic and node.get("minItems", 0) not in (0, 1):
             dropped["minItems"] = node.pop("minItems")
             self.losses.add("minItems is no longer checked", place)
-        if "default" in node:
-            dropped["default"] = node.pop("default")
         if "format" in node and node["format"] not in self.formats:
             dropped["format"] = node.pop("format")
             self.losses.add("format is no longer checked", place)

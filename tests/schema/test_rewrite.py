@@ -288,7 +288,8 @@ def test_strict_ready_schemas_take_the_same_values_or_say_so(schema: Json, proto
         (closed(x_={"anyOf": [S, I]}), {"anyOf": [S, I, NULL]}, ()),
         (closed(x={"oneOf": [S, I]}), {"anyOf": [S, I]}, ()),
         (closed(x={"allOf": [I, {"enum": [1]}]}), {"type": "integer", "enum": [1]}, ()),
-        (closed(x={**I, "default": 5}), {**I, "description": "(default: 5)"}, ()),
+        (closed(x={**I, "default": 5}), {**I, "default": 5}, ()),
+        (closed(x={**I, "format": "int64"}), {**I, "format": "int64"}, ()),
         (
             closed(x={**I, "minimum": 5, "description": "How many."}),
             {**I, "description": "How many. (minimum: 5)"},

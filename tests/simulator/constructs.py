@@ -127,6 +127,9 @@ CONSTRUCTS: tuple[Construct, ...] = (
     has("exclusiveMinimum: true", {"type": "number", "exclusiveMinimum": True}),
     has("exclusiveMaximum", {"type": "number", "exclusiveMaximum": 9}),
     has("multipleOf", {"type": "integer", "multipleOf": 5}),
+    has("format int64", {"type": "integer", "format": "int64"}),
+    has("format uint8", {"type": "integer", "format": "uint8"}),
+    has("format double", {"type": "number", "format": "double"}),
     # Lists.
     has("array", {"type": "array", "items": S}),
     has("array without items", {"type": "array"}),

@@ -73,11 +73,6 @@ NESTED = {**CLOSED, "properties": {"x": OPEN}, "required": ["x"]}
         ({"temperature": 3}, "Expected a value <= 2", "temperature"),
         ({"stream": "yes"}, "expected a boolean", "stream"),
         ({"stream_options": {}}, "only allowed when 'stream'", "stream_options"),
-        (
-            {"include": ["reasoning.encrypted_content"], "model": "gpt-4o"},
-            "Encrypted content is not supported with this model.",
-            "include",
-        ),
         ({"include": ["everything"]}, "Invalid value: 'everything'", "include[0]"),
         ({"reasoning": {"effort": "huge"}}, "'none', 'minimal'", "reasoning.effort"),
         ({"reasoning": {"summary": "x"}}, "'auto', 'concise', and", "reasoning.summary"),

@@ -12,6 +12,7 @@ from typing import Any
 
 from app.core.tools import TOOLS_IN_USE, Same
 from app.protocols.limits import (
+    NUMBER_FORMATS,
     CallIdLimit,
     Limit,
     LimitTable,
@@ -54,6 +55,7 @@ _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multi
 FORMATS = (
     *("date-time", "time", "date", "duration", "email"),
     *("hostname", "uri", "ipv4", "ipv6", "uuid"),
+    *NUMBER_FORMATS,
 )
 
 

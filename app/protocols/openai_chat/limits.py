@@ -17,6 +17,7 @@ from typing import Any
 from app.core.tools import Tool
 from app.protocols.limits import (
     LACKS_EAGER,
+    NUMBER_FORMATS,
     TWICE,
     CallIdLimit,
     Limit,
@@ -57,6 +58,7 @@ _LARGE_ENUM, _MOST_ENUM_LETTERS = 250, 15_000
 FORMATS = (
     *("date-time", "time", "date", "duration", "email"),
     *("hostname", "ipv4", "ipv6", "uuid"),
+    *NUMBER_FORMATS,
 )
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")
@@ -223,7 +225,6 @@ SCHEMA_LIMITS: tuple[Limit[Node], ...] = (
     *_no("not if then else dependentRequired dependentSchemas", _DOCS),
     *_no("propertyNames", Citation("https://github.com/can1357/oh-my-pi/issues/209")),
     *_no("uniqueItems", Citation("https://github.com/1jehuang/jcode/issues/687")),
-    *_no("default", Citation("https://github.com/dotnet/extensions/issues/6266")),
     *_no("minLength maxLength", _LENGTHS),
     *_no("patternProperties minProperties maxProperties dependencies", _ASSUMED),
     *_no("contains minContains maxContains prefixItems", _ASSUMED),

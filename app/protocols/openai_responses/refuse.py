@@ -322,7 +322,6 @@ _NO_CUSTOM_OUTPUT = Citation("https://github.com/diegosouzapw/OmniRoute/issues/8
 _NO_CALL = Citation("https://github.com/continuedev/continue/issues/10092")
 _NO_FOLLOWER = Citation("https://github.com/continuedev/continue/issues/8933")
 _STORED = Citation("https://github.com/openai/openai-agents-python/issues/919")
-_NOT_ENCRYPTED = Citation("https://github.com/pydantic/pydantic-ai/issues/2865")
 _CHOICE = Citation("https://github.com/vllm-project/vllm/pull/40399")
 _SAY_JSON = Citation("OpenAI guide: Structured outputs, JSON mode", inferred=True)
 _TWICE = replace(TWICE, inferred=False)
@@ -331,8 +330,6 @@ OWN_ID = re.compile(r"[a-z]+_[A-Za-z1-9]{32}")
 """The form of the ids of the simulator's items."""
 _OPENAIS_ID = re.compile(r"rs_[0-9a-f]{40,64}")
 """The form of OpenAI's: whether it stores such an item is unknown here."""
-_UNTHINKING = re.compile(r"gpt-4|gpt-3\.5|gpt-5-chat")
-"""Name prefixes of models that do not reason."""
 
 
 def check_body(data: Mapping[str, Any]) -> None:
@@ -375,10 +372,6 @@ def check(data: Mapping[str, Any], before: Sequence[Mapping[str, Any]] = ()) -> 
     _check_ids([*before, *given])
     _check_reasoning(given)
     _check_calls([*before, *given])
-    encrypted = "reasoning.encrypted_content" in (data.get("include") or ())
-    if encrypted and _UNTHINKING.match(data.get("model") or ""):
-        sentence = "Encrypted content is not supported with this model."
-        raise _NOT_ENCRYPTED.refusal(sentence, param="include")
     _check_format(data)
 
 
