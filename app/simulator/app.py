@@ -34,10 +34,12 @@ from app.protocols.server import (
 from app.simulator import CODING_AGENT, recorded
 from app.simulator.fault_transport import Canned, RawResponse, can, in_pieces
 from app.simulator.faults import FAULTS, Injected, by_name, in_prompt, meaningless, without_fault
+from app.simulator.local_servers import LOCAL_ENDS
 from app.simulator.model import reply as model_reply
 from app.simulator.scenario import CodingAgent, Script
 
 ENDS: tuple[ProviderServer, ...] = tuple(registry.ENDS.values())
+_ALL_ENDS = (*ENDS, *LOCAL_ENDS)
 
 _JSON = "application/json"
 _ISOLATING = {name.decode(): value.decode() for name, value in isolated(())}
@@ -70,8 +72,8 @@ def simulator_app(
     """
     desk = _Desk(SimulatorPace(pace), scenario, seed, key, sleep, clock)
     routes = [Route("/", _front)]
-    for base in dict.fromkeys(end.base for end in ENDS):
-        ends = tuple(end for end in ENDS if end.base == base)
+    for base in dict.fromkeys(end.base for end in _ALL_ENDS):
+        ends = tuple(end for end in _ALL_ENDS if end.base == base)
         routes.append(Route(f"{base}/{{rest:path}}", _Endpoint(ends, desk)))
     if tapes is not None:
         routes.append(Route("/recorded/{session}/{rest:path}", _Recording(tapes, desk)))
@@ -80,7 +82,7 @@ def simulator_app(
 
 async def _front(request: Request) -> Response:
     """An overview, for a user who opens the address."""
-    bases = "\n".join(f"  {end.base:<12} {end.name}" for end in ENDS)
+    bases = "\n".join(f"  {end.base:<12} {end.name}" for end in _ALL_ENDS)
     faults = "\n".join(f"  {fault.name:<22} {fault.about}" for fault in FAULTS)
     return PlainTextResponse(
         f"This is the simulator. Base URLs:\n\n{bases}\n\n"

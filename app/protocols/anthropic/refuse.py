@@ -416,7 +416,7 @@ _SPEAKERS = {
 
 
 @dataclass(frozen=True)
-class _Turn:
+class _JoinedMessages:
     """Neighbouring messages of one role, which count as one: `blocks` with their places. `where` is
     the place of the first message."""
 
@@ -425,15 +425,15 @@ class _Turn:
     blocks: list[tuple[str, Mapping[str, Any]]]
 
 
-def _turns(messages: Sequence[Mapping[str, Any]]) -> list[_Turn]:
+def _turns(messages: Sequence[Mapping[str, Any]]) -> list[_JoinedMessages]:
     """The turns of the user and the assistant; system messages stand between them anywhere."""
-    turns: list[_Turn] = []
+    turns: list[_JoinedMessages] = []
     for place, message in enumerate(messages):
         where, role, content = f"messages.{place}", message["role"], message["content"]
         if role == "system":
             continue
         if not turns or turns[-1].role != role:
-            turns.append(_Turn(role, where, []))
+            turns.append(_JoinedMessages(role, where, []))
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         turns[-1].blocks.extend(
             (f"{where}.content.{number}", block) for number, block in enumerate(blocks)
@@ -484,7 +484,7 @@ def _check_filled(messages: Sequence[Mapping[str, Any]]) -> None:
             )
 
 
-def _check_speaker(turn: _Turn) -> None:
+def _check_speaker(turn: _JoinedMessages) -> None:
     for where, block in turn.blocks:
         if (kind := block["type"]) in _SPEAKERS and _SPEAKERS[kind] != turn.role:
             raise _CONTENT_ASSUMED.refusal(
@@ -516,7 +516,7 @@ def _signature_bytes(signature: str) -> bytes:
         return b""
 
 
-def _check_signatures(turn: _Turn, latest: bool) -> None:
+def _check_signatures(turn: _JoinedMessages, latest: bool) -> None:
     """Checks that thinking is unchanged; a block whose text was omitted keeps its signature."""
     for where, block in turn.blocks:
         if block["type"] != "thinking":
@@ -533,7 +533,7 @@ def _check_signatures(turn: _Turn, latest: bool) -> None:
             raise _FOREIGN.refusal(f"{where}: Invalid `signature` in `thinking` block")
 
 
-def _check_results(turn: _Turn, open_ids: Sequence[str]) -> None:
+def _check_results(turn: _JoinedMessages, open_ids: Sequence[str]) -> None:
     """Checks that each call of the previous turn has one result here, before any other block."""
     blocks = [block for _, block in turn.blocks]
     given_ids = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
@@ -566,7 +566,7 @@ def _unanswered(where: str, ids: Sequence[str], source: Citation = _UNANSWERED) 
     )
 
 
-def _check_served(turn: _Turn, server_calls: set[str], final: bool) -> None:
+def _check_served(turn: _JoinedMessages, server_calls: set[str], final: bool) -> None:
     """Checks that server tool calls have their result after them, in the same turn.
 
     In the last turn one may be open, as it paused; one whose code calls a client tool may always be

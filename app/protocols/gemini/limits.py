@@ -373,6 +373,15 @@ def _inside(
 _IN_PLACE = "{schema}{node.wire}"
 
 # fmt: off
+_NEEDS_PROPERTIES: tuple[Limit[Node], ...] = (
+    _inside("does not accept an object without properties within parameters: name some, or use "
+            "parametersJsonSchema", lambda node: _lacks_properties(node) and bool(node.led),
+            _EMPTY_OBJECTS, ".properties: should be non-empty for OBJECT type"),
+    Limit("Older models of Gemini refuse parameters without properties: leave parameters out",
+          at_root(_lacks_properties), Citation("https://github.com/vercel/ai/issues/3371"),
+          _INSIDE + ".properties: should be non-empty for OBJECT type\n", severity="weak",
+          family="gemini-2.0 and older", holds=lambda model: bool(_OLDER.match(model))),
+)
 PLAIN = LimitTable(
     "gemini",
     "Gemini",
@@ -435,13 +444,7 @@ PLAIN = LimitTable(
              Citation("https://github.com/vercel/ai/pull/19000"),
              "{schema}{node.wire} schema specified other fields alongside any_of. When using "
              "any_of, it must be the only field set."),
-        _inside("does not accept an object without properties within parameters: name some, or use "
-                "parametersJsonSchema", lambda node: _lacks_properties(node) and bool(node.led),
-                _EMPTY_OBJECTS, ".properties: should be non-empty for OBJECT type"),
-        Limit("Older models of Gemini refuse parameters without properties: leave parameters out",
-              at_root(_lacks_properties), Citation("https://github.com/vercel/ai/issues/3371"),
-              _INSIDE + ".properties: should be non-empty for OBJECT type\n", severity="weak",
-              family="gemini-2.0 and older", holds=lambda model: bool(_OLDER.match(model))),
+        *_NEEDS_PROPERTIES,
         *(_inside("takes properties and required beside `type: object` alone",
                   partial(_has_beside, key), _NO_OBJECTS, f".{key}: only allowed for OBJECT type")
           for key in ("properties", "required")),
@@ -456,10 +459,7 @@ PLAIN = LimitTable(
 
 
 FORCED = replace(
-    PLAIN,
-    of_schema=tuple(
-        row for row in PLAIN.of_schema if "should be non-empty for OBJECT" not in row.refusal
-    ),
+    PLAIN, of_schema=tuple(row for row in PLAIN.of_schema if row not in _NEEDS_PROPERTIES)
 )
 """Where a call is forced (mode ANY), objects without properties are accepted: recorded requests."""
 

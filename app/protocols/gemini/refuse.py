@@ -341,7 +341,7 @@ def _check_config(config: Body, model: str) -> None:
 
 
 @dataclass(frozen=True)
-class _Turn:
+class _JoinedContents:
     """Neighbouring contents of one role, which count as one: Google's own clients keep a content
     for each event of a stream. `place` is that of the first one."""
 
@@ -370,9 +370,9 @@ def _check_contents(contents: Sequence[Body], model: str) -> None:
         raise _counts()
 
 
-def _turns(contents: Sequence[Body], model: str) -> list[_Turn]:
+def _turns(contents: Sequence[Body], model: str) -> list[_JoinedContents]:
     """Checks each content for itself, and joins neighbours of one role."""
-    turns: list[_Turn] = []
+    turns: list[_JoinedContents] = []
     for place, content in enumerate(contents):
         where, role = f"contents[{place}]", content.get("role", "user")
         if role not in ("user", "model"):
@@ -383,7 +383,7 @@ def _turns(contents: Sequence[Body], model: str) -> list[_Turn]:
         for number, part in enumerate(parts):
             _check_part(part, role, f"{where}.parts[{number}]", model)
         if not turns or turns[-1].role != role:
-            turns.append(_Turn(role, place, []))
+            turns.append(_JoinedContents(role, place, []))
         turns[-1].parts.extend(parts)
     return turns
 

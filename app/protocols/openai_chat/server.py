@@ -453,9 +453,15 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRe
     """
     data = object_of(body)
     check(data)
+    parsed = read(data)
+    check_offer(data, parsed.request.tools)
+    return parsed
+
+
+def read(data: Mapping[str, Any]) -> ParsedRequest:
+    """The request of a body with a sound shape."""
     today = _in_todays_words(data)
     tools = tuple(map(_tool, today.get("tools") or ()))
-    check_offer(data, tools)
     request = model_request(READER, today, tools, _params(data), failures_in_text=True)
     input_tokens = tokens(compact([data["messages"], data.get("tools")]))
     return ParsedRequest(

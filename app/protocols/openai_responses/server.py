@@ -20,7 +20,7 @@ from app.core.tools import Tool
 from app.protocols.openai_chat import server
 from app.protocols.openai_responses import FACTS, refuse
 from app.protocols.openai_responses.request import READER
-from app.protocols.openai_responses.stored import ResponseStore
+from app.protocols.openai_responses.stored import RequestContext, ResponseStore
 from app.protocols.request import member, model_request
 from app.protocols.server import (
     FIRST_TOKEN_S,
@@ -81,20 +81,25 @@ def parse(
     """Parses a request body. Raises BadRequest in OpenAI's own words. Without a `store` nothing is
     stored yet."""
     data = object_of(body)
-    listed = _with_items(data)
+    listed = with_items(data)
     refuse.check_body(listed)
     context = (store or ResponseStore()).context(listed)
     listed = {"model": server.MODELS[0], **listed, "input": context.given}
     refuse.check(listed, context.before)
+    refuse.check_offer(data, tuple(_tools(data.get("tools") or ())))
+    return read({"model": listed["model"], **data}, context)
+
+
+def read(data: Mapping[str, Any], context: RequestContext) -> ParsedRequest:
+    """The request of a body with a sound shape; `context` has its input."""
     tools = tuple(_tools(data.get("tools") or ()))
-    refuse.check_offer(data, tools)
-    whole_input = {**listed, "input": context.items}
-    request = model_request(READER, whole_input, tools, _params(data), failures_in_text=True)
-    read = [data.get("input"), data.get("tools"), data.get("instructions")]
-    read += [context.before] if context.before else []
+    with_context = {**data, "input": context.items}
+    request = model_request(READER, with_context, tools, _params(data), failures_in_text=True)
+    spent = [data.get("input"), data.get("tools"), data.get("instructions")]
+    spent += [context.before] if context.before else []
     return ParsedRequest(
         replace(request, tools=request.offered),
-        tokens(compact(read)),
+        tokens(compact(spent)),
         context=context,
         # The same request may be sent to a conversation twice; its items need other ids then.
         salt=str(len(context.before)) if context.conversation else "",
@@ -112,7 +117,7 @@ def keep(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource, store: Respo
     )
 
 
-def _with_items(data: Mapping[str, Any]) -> Mapping[str, Any]:
+def with_items(data: Mapping[str, Any]) -> Mapping[str, Any]:
     """The body with a list as input, whose items have a type where it can be inferred."""
     given = data.get("input")
     if isinstance(given, str):
