@@ -245,6 +245,7 @@ def test_refusals(changes: dict[str, Any], words: str) -> None:
         history({**RESULT, "content": [{"type": "document", "source": FILE}]}),
         turn("user", {"type": "container_upload", "file_id": "file_1"}),
         {"context_management": {"edits": []}},
+        {"fallbacks": [], "compaction": {}, "thinking": {"type": "between_tools"}},
         {"mcp_servers": [{"type": "url", "url": "https://example.invalid", "name": "m"}]},
         {"tools": [WEB], "tool_choice": {"type": "any"}},
         {"tools": [WEB], "tool_choice": {"type": "tool", "name": "web_search"}},

@@ -34,6 +34,12 @@ def using(**changes: Any) -> dict[str, Any]:
     return {"messages": [HI, {"role": "assistant", "tool_calls": [call]}, RESULT]}
 
 
+def long_id(length: int, model: str = "gpt-5.4") -> dict[str, Any]:
+    """A history with a call whose id has this length."""
+    call = {**CALL, "tool_calls": [{**USE, "id": "c" * length}]}
+    return {"model": model, "messages": [HI, call, {**RESULT, "tool_call_id": "c" * length}]}
+
+
 AUDIO = {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}}
 LARK = {"syntax": "lark", "definition": "start: /a+/"}
 
@@ -115,6 +121,8 @@ def schema(written: Any, **more: Any) -> dict[str, Any]:
         ),
         ({"max_tokens": 0}, "below minimum", "max_tokens"),
         ({"max_tokens": "9"}, "expected an integer, but got a string", "max_tokens"),
+        (long_id(41, "gpt-4o"), "length 40, but got", "messages[1].tool_calls[0].id"),
+        (long_id(65), "maximum length 64, but got", "messages[1].tool_calls[0].id"),
         ({"top_k": 1}, "Unrecognized request argument supplied: top_k", "top_k"),
         ({"messages": [HI, CALL, {**RESULT, "tool_call_id": "c9"}]}, "'c9' not found in", None),
         ({"messages": [HI, CALL, result(AUDIO)]}, "either text or image_url type", None),
@@ -221,6 +229,20 @@ def test_the_older_dialect_of_functions() -> None:
     assert [message.role for message in read.messages] == ["user", "assistant", "results"]
     assert read.messages[2].parts[0].call_id == read.messages[1].parts[0].call_id
     assert read.params["legacy"]
+
+
+@each_row(
+    "changes",
+    [
+        long_id(40, "gpt-4o"),
+        long_id(64),
+        {"moderation": {}, "prompt_cache_options": {}},
+        {"reasoning_effort": "max"},
+        {"model": "gpt-4o-audio-preview", "messages": [{"role": "user", "content": [AUDIO]}]},
+    ],
+)
+def test_what_is_accepted(changes: dict[str, Any]) -> None:
+    assert asked(**changes).request.messages
 
 
 def test_images_in_prompts_and_results() -> None:

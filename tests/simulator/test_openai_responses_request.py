@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import urlsafe_b64encode
 from typing import Any
 
 import pytest
@@ -272,6 +273,15 @@ def test_small_permissions() -> None:
     assert not asked(**tool(parameters=OPEN)).request.tools[0].strict
     assert asked(reasoning={"effort": "low", "summary": "auto"}).request.params["thinking"]
     assert not asked(reasoning={"effort": "low"}).request.params["thinking"]
+    for name in ("moderation", "prompt_cache_options", "background_options", "access_programs"):
+        assert asked(**{name: {}}).request.messages
+    assert asked(tools=[{"type": "programmatic_tool_calling"}]).request.messages
+    assert asked(**items({"type": "configuration_update"})).request.messages
+    assert asked(include=["reasoning.encrypted_content"], model="gpt-4.1").request.messages
+    own = {**THOUGHT, "encrypted_content": None, "id": "rs_" + "0a" * 24}
+    assert asked(store=True, **items(own, CALL, OUTPUT)).request.messages
+    token = urlsafe_b64encode(b"\x80" + bytes(range(150))).decode()
+    assert asked(**items({**THOUGHT, "encrypted_content": token}, CALL, OUTPUT)).request.messages
     stored = {**THOUGHT, "encrypted_content": None, "id": "rs_" + "a" * 32}
     assert asked(store=True, **items(stored, CALL, OUTPUT)).request.messages
     (part,) = asked(**image("data:image/png;base64,aGk=")).request.messages[0].parts

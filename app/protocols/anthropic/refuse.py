@@ -97,6 +97,7 @@ _OBJECT = "Input should be a valid dictionary"
 _NO_TEXT = "text content blocks must be non-empty"
 _BLANK_TEXT = "text content blocks must contain non-whitespace text"
 _OF_SYSTEM = ("text", "tool_addition", "tool_removal")
+_THINKING_KINDS = ("enabled", "adaptive", "disabled", "between_tools")
 _MEDIA = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 
@@ -264,15 +265,17 @@ _CHOICE = _that(lambda choice: _kind(choice) in ("auto", "any", "tool", "none"),
 _FORM = _that(lambda form: _kind(form) == "json_schema", ".type: Input should be 'json_schema'",
     _FORMAT, null=True, required=("schema",), phrases=_Says(_FORMAT),
     members={"schema": Shape(dict, _NEEDED)})
-_THINKS = _that(lambda thinking: _kind(thinking) in ("enabled", "adaptive", "disabled"),
-    ": Input tag does not match 'enabled', 'adaptive' or 'disabled'", _THINKING,
+_THINKS = _that(lambda thinking: _kind(thinking) in _THINKING_KINDS,
+    ": Input tag does not match any of the expected tags: " + ", ".join(map(repr, _THINKING_KINDS)),
+    _THINKING,
     null=True, variants={
         "enabled": _that(lambda it: isinstance(it.get("budget_tokens"), int)
             and it["budget_tokens"] >= 1024,
             ".budget_tokens: Input should be greater than or equal to 1024", _THINKING)})
 _SERVER_OR_OWN = Shape(dict, _OBJECT, untagged="custom", variants={"custom": _TOOL})
 _UNCHECKED = """top_p top_k stop_sequences metadata service_tier container context_management
-    mcp_servers inference_geo cache_control speed"""
+    mcp_servers inference_geo cache_control speed fallbacks fallback_credit_token user_profile_id
+    thread compaction diagnostics billing_policy"""
 _BODY = Shape(closed=True, required=("model", "max_tokens", "messages"), members={
     "model": _that(lambda value: isinstance(value, str) and value,
         ": String should have at least 1 character", _REFERENCE),

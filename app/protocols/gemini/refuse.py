@@ -39,6 +39,7 @@ MIME = "https://github.com/googleapis/python-genai/issues/867"
 
 FORMED = ("application/json", "text/x.enum")
 """The media types of structured answers."""
+_LEVELS = "THINKING_LEVEL_UNSPECIFIED MINIMAL LOW MEDIUM HIGH XHIGH"
 _MIMES = ("text/plain", "application/json", "application/xml", "application/yaml", "text/x.enum")
 _DATA = words_of(
     """text inlineData fileData functionCall functionResponse executableCode codeExecutionResult
@@ -160,12 +161,19 @@ _RESPONSE = _message(
     required=("response",),
     name=_TEXT,
     response=_STRUCT,
-    parts=_list(_message("fileData", inlineData=_BLOB)),
+    parts=_list(
+        _message(
+            """fileData mediaResolution mediaProcessing videoMetadata audioMetadata
+            documentMetadata spreadsheetMetadata""",
+            inlineData=_BLOB,
+        )
+    ),
     id=_TEXT,
 )
 _PART = _message(
     """fileData executableCode codeExecutionResult toolCall toolResponse thought videoMetadata
-    partMetadata mediaResolution mediaProcessing""",
+    partMetadata mediaResolution mediaProcessing audioMetadata audioTranscription speechMetadata
+    documentMetadata spreadsheetMetadata""",
     thoughtSignature=Shape(str, "TYPE_STRING", rules=(_base64,)),
     text=_TEXT,
     inlineData=_BLOB,
@@ -183,7 +191,7 @@ _CONFIG = _message(
     stopSequences=_list(_TEXT),
     thinkingConfig=_message(
         thinkingBudget=Shape(int, _INTEGER),
-        thinkingLevel=_enum("ThinkingLevel", "THINKING_LEVEL_UNSPECIFIED MINIMAL LOW MEDIUM HIGH"),
+        thinkingLevel=_enum("ThinkingLevel", _LEVELS),
         includeThoughts=_FLAG,
     ),
     responseMimeType=Shape(str, "TYPE_STRING", rules=(_known_mime,)),
@@ -195,11 +203,11 @@ _CALLING = _message(
     allowedFunctionNames=_list(_TEXT),
 )
 BODY = _message(
-    "model safetySettings cachedContent labels serviceTier store",
+    "model safetySettings cachedContent labels serviceTier store modelArmorConfig",
     tools=_list(
         _message(
             """googleSearch googleSearchRetrieval codeExecution urlContext computerUse fileSearch
-            googleMaps mcpServers retrieval enterpriseWebSearch parallelAiSearch""",
+            googleMaps mcpServers retrieval enterpriseWebSearch parallelAiSearch exaAiSearch""",
             functionDeclarations=_list(_DECLARATION),
         )
     ),

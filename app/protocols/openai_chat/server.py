@@ -220,7 +220,7 @@ _RESPONSE_FORMAT = replace(
 )
 _LIST = Shape(list, "an array of objects", null=True, rules=(_FILLED,))
 _COUNT = Shape(int, "an integer", null=True, rules=(_SAYS.bounds(1),))
-_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _KNOWN = words_of(
     """tool_choice stream_options temperature top_p stop presence_penalty frequency_penalty
     logit_bias top_logprobs user seed function_call store metadata modalities audio prediction

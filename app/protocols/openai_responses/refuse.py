@@ -70,7 +70,7 @@ _SAYS = _ResponsesPhrases(REFERENCE)
 _OWN_TOOLS = (
     *("web_search", "web_search_preview", "file_search", "code_interpreter", "image_generation"),
     *("mcp", "shell", "local_shell", "apply_patch", "computer", "computer_use_preview"),
-    *("tool_search", "namespace"),
+    *("tool_search", "namespace", "programmatic_tool_calling"),
 )
 """Type prefixes of the provider's own tools."""
 _OWN_ITEMS = words_of(
@@ -78,7 +78,7 @@ _OWN_ITEMS = words_of(
     mcp_list_tools mcp_approval_request mcp_approval_response computer_call computer_call_output
     local_shell_call local_shell_call_output shell_call shell_call_output apply_patch_call
     apply_patch_call_output tool_search_call tool_search_output compaction compaction_trigger
-    program program_output additional_tools"""
+    program program_output additional_tools configuration_update"""
 )
 """Items of the provider's own tools: accepted unchecked."""
 _CODEX = "internal_chat_message_metadata_passthrough"
@@ -190,7 +190,7 @@ _GIVEN = {
 _PROMPT = _item("message", "role phase", content=_content(**_GIVEN))
 _ANSWER = _content(output_text=object_with(text=TEXT), refusal=object_with(refusal=TEXT))
 _CALL = "async caller namespace"
-_RESULT = _item("", "caller", call_id=_ID, output=_content(True, **_GIVEN))
+_RESULT = _item("", "caller namespace", call_id=_ID, output=_content(True, **_GIVEN))
 _SEALED = replace(TEXT, rules=(_seal_broken,))
 _REASONING = _item("reasoning", "content", summary=Shape(list, null=True))
 _ITEM = Shape(
@@ -259,9 +259,9 @@ _SETTING = {
     "summary": Shape(null=True, rules=(_SAYS.one_of(*_SUMMARIES),)),
 }
 _KNOWN = words_of(
-    """context_management instructions max_tool_calls metadata moderation prompt
-    prompt_cache_key prompt_cache_options prompt_cache_retention safety_identifier service_tier
-    stream_options tool_choice top_logprobs truncation user"""
+    """access_programs background_options context_management image instructions max_tool_calls
+    metadata moderation prompt prompt_cache_key prompt_cache_options prompt_cache_retention
+    safety_identifier service_tier stream_options tool_choice top_logprobs truncation user"""
 )
 
 

@@ -166,10 +166,10 @@ class ResponseStore:
             for known in several
             if known.get("id") == item["id"]
         )
-        found = next(stored, None)
-        if found is None and refuse.OWN_ID.fullmatch(item["id"]):
+        match = next(stored, None)
+        if match is None and refuse.OWN_ID.fullmatch(item["id"]):
             raise _not_found("Item", item["id"], param="input")
-        return item if found is None else found
+        return item if match is None else match
 
     # Conversations.
 
@@ -288,17 +288,17 @@ class ResponseStore:
     def _delete_item(self, body: bytes, headers: Mapping[str, str], target: str, now: int) -> bytes:
         conversation = self._of(target)
         gone = _named(conversation, target)
-        kept = [item for item in conversation.items if item is not gone]
-        self._save(replace(conversation, items=kept))
+        items = [item for item in conversation.items if item is not gone]
+        self._save(replace(conversation, items=items))
         return encoded(conversation.as_json())
 
 
 def _named(conversation: Conversation, target: str) -> Item:
     id_ = target.rpartition("/")[2]
-    found = next((item for item in conversation.items if item.get("id") == id_), None)
-    if found is None:
+    match = next((item for item in conversation.items if item.get("id") == id_), None)
+    if match is None:
         raise _not_found("Item", id_)
-    return found
+    return match
 
 
 def _not_found(what: str, id_: object, *, param: str | None = None) -> BadRequest:
