@@ -5,8 +5,8 @@ They come with the extra `clients`, in an environment of their own, for what the
 with `dev`: `uv pip install -e '.[clients]'` (pip takes many minutes to resolve it), and in it
 `pytest -o addopts= -o filterwarnings= tests/simulator/test_clients.py`: sockets that the libraries
 leave open are found after the last test, where the mark below ignores nothing.
-Those of npm (ai, @ai-sdk/openai, @ai-sdk/anthropic, @ai-sdk/google, zod) are found in the folder
-that PLAYGROUND_NODE_MODULES names.
+Those of npm (ai, @ai-sdk/openai, @ai-sdk/anthropic, @ai-sdk/google, zod, @google/genai) are found
+in the folder that PLAYGROUND_NODE_MODULES names.
 """
 
 from __future__ import annotations
@@ -249,6 +249,129 @@ def test_openai_agents(simulator: str, protocol: str) -> None:
     asyncio.run(all_of_it())
 
 
+FOLLOWING = "And the weather in Paris?"
+
+
+@pytest.mark.parametrize("way", ["session", "conversation", "previous"])
+def test_openai_agents_with_what_is_stored(simulator: str, way: str) -> None:
+    agents = library("agents")
+    openai = library("openai")
+    agents.set_tracing_disabled(True)
+    client = openai.AsyncOpenAI(base_url=f"{simulator}/openai/v1", api_key="k")
+    model = agents.OpenAIResponsesModel(model=MODELS["openai"], openai_client=client)
+    tools = [agents.function_tool(function) for function in TOOLS.values()]
+    agent = agents.Agent(name="A", model=model, tools=tools)
+
+    async def run_twice() -> None:
+        options: dict[str, Any] = {"max_turns": 4}
+        match way:
+            case "session":
+                options["session"] = agents.OpenAIConversationsSession(openai_client=client)
+            case "conversation":
+                options["conversation_id"] = (await client.conversations.create()).id
+            case _:
+                options["auto_previous_response_id"] = True
+        first = agents.Runner.run_streamed(agent, PROMPT, **options)
+        async for _ in first.stream_events():
+            pass
+        assert is_answer(first.final_output)
+        if way == "previous":
+            options = {"max_turns": 4, "previous_response_id": first.last_response_id}
+        second = await agents.Runner.run(agent, FOLLOWING, **options)
+        assert "18 °C" in second.final_output
+        if way == "session":
+            assert len(await options["session"].get_items()) > len(second.new_items)
+            await options["session"].clear_session()
+
+    asyncio.run(run_twice())
+
+
+@pytest.mark.parametrize("setting", ["openai_previous_response_id", "openai_conversation_id"])
+def test_pydantic_ai_with_what_is_stored(simulator: str, setting: str) -> None:
+    ai = library("pydantic_ai")
+    model = _pydantic_model("responses", simulator)
+
+    async def run_twice() -> None:
+        limits = ai.UsageLimits(request_limit=6)
+        settings = {setting: "auto"}
+        agent = ai.Agent(model, tools=list(TOOLS.values()), model_settings=settings)
+        first = await agent.run(PROMPT, usage_limits=limits)
+        assert is_answer(first.output)
+        messages = first.all_messages()
+        second = await agent.run(FOLLOWING, message_history=messages, usage_limits=limits)
+        assert "18 °C" in second.output
+
+    asyncio.run(run_twice())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_agent_framework(simulator: str, stream: bool) -> None:
+    framework = library("agent_framework")
+    made = library("agent_framework_openai").OpenAIChatClient  # by Responses, which are stored
+    client = made(model="gpt-4.1", base_url=f"{simulator}/openai/v1", api_key="k")
+    agent = framework.Agent(client=client, tools=list(TOOLS.values()))
+
+    async def run_twice() -> None:
+        session = agent.create_session()
+        for prompt, expected in ((PROMPT, "391"), (FOLLOWING, "18 °C")):
+            if stream:
+                updates = [one async for one in agent.run(prompt, session=session, stream=True)]
+                assert expected in "".join(update.text or "" for update in updates)
+            else:
+                assert expected in (await agent.run(prompt, session=session)).text
+        assert session.service_session_id.startswith("resp_")
+
+    asyncio.run(run_twice())
+
+
+@pytest.mark.parametrize("model", ["gemini-2.5-flash", "gemini-3-pro-preview"])
+@pytest.mark.parametrize("automatic", [True, False])
+def test_google_genai_chats(simulator: str, model: str, automatic: bool) -> None:
+    """A streamed chat, which keeps one content for each event."""
+    genai, types = library("google.genai"), library("google.genai.types")
+    options = types.HttpOptions(base_url=f"{simulator}/gemini")
+    with genai.Client(api_key="k", http_options=options) as client:
+        functions = types.Tool(
+            function_declarations=[
+                types.FunctionDeclaration(
+                    name=schema["function"]["name"],
+                    description=schema["function"]["description"],
+                    parameters_json_schema=schema["function"]["parameters"],
+                )
+                for schema in SCHEMAS
+            ]
+        )
+        tools = list(TOOLS.values()) if automatic else [functions]
+        chat = client.chats.create(model=model, config=types.GenerateContentConfig(tools=tools))
+        message: Any = PROMPT
+        for _ in range(4):
+            chunks = list(chat.send_message_stream(message))
+            calls = [call for chunk in chunks for call in chunk.function_calls or ()]
+            if automatic or not calls:
+                break
+            # The last call is answered first: any order is right.
+            message = [
+                types.Part(
+                    function_response=types.FunctionResponse(
+                        id=call.id,
+                        name=call.name,
+                        response={"result": TOOLS[call.name](**call.args)},
+                    )
+                )
+                for call in reversed(calls)
+            ]
+        assert is_answer("".join(chunk.text or "" for chunk in chunks))
+        assert chat.send_message("Thanks, bye.").text
+
+
+@pytest.mark.parametrize("model", ["gemini-2.5-flash", "gemini-3-pro-preview"])
+def test_the_genai_package_of_npm(simulator: str, model: str, tmp_path: Path) -> None:
+    told = _run_script("genai.mjs", "@google/genai", tmp_path, model, simulator)
+    assert told["calls"] == list(TOOLS)
+    assert is_answer(told["text"])
+    assert told["following"]
+
+
 @pytest.mark.parametrize(
     "mode", ["TOOLS", "TOOLS_STRICT", "JSON", "JSON_SCHEMA", "ANTHROPIC_TOOLS"]
 )
@@ -308,22 +431,22 @@ def test_smolagents(simulator: str) -> None:
     assert "18" in str(list(streaming.run("What is the weather in Paris?", stream=True))[-1])
 
 
-VERCEL = Path(__file__).with_name("clients.mjs")
+def _run_script(name: str, package: str, folder: Path, *arguments: str) -> Any:
+    """What a script beside this file prints, as JSON; it needs a package of npm."""
+    modules, node = os.environ.get("PLAYGROUND_NODE_MODULES"), shutil.which("node")
+    if node is None or not modules or not (Path(modules) / package).is_dir():
+        pytest.skip(f"{package} is not installed in the folder that PLAYGROUND_NODE_MODULES names")
+    (folder / "node_modules").symlink_to(modules)
+    script = folder / name
+    script.write_text(Path(__file__).with_name(name).read_text())
+    ran = subprocess.run((node, script, *arguments), capture_output=True, text=True, timeout=50)
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
 
 
 @pytest.mark.parametrize("vendor", ["openai", "responses", "anthropic", "google"])
 def test_the_ai_package_of_npm(simulator: str, vendor: str, tmp_path: Path) -> None:
-    modules, node = os.environ.get("PLAYGROUND_NODE_MODULES"), shutil.which("node")
-    if node is None or not modules or not (Path(modules) / "ai").is_dir():
-        pytest.skip("ai is not installed in the folder that PLAYGROUND_NODE_MODULES names")
-    (tmp_path / "node_modules").symlink_to(modules)
-    script = tmp_path / VERCEL.name
-    script.write_text(VERCEL.read_text())
-    ran = subprocess.run(
-        (node, script, vendor, simulator), capture_output=True, text=True, timeout=50
-    )
-    assert ran.returncode == 0, ran.stderr
-    told = json.loads(ran.stdout)
+    told = _run_script("clients.mjs", "ai", tmp_path, vendor, simulator)
     assert told["calls"] == list(TOOLS)
     assert is_answer(told["text"])
     assert told["forced"] == ["get_weather"]
