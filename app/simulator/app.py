@@ -43,7 +43,7 @@ _ALL_ENDS = (*ENDS, *LOCAL_ENDS)
 
 _JSON = "application/json"
 _ISOLATING = {name.decode(): value.decode() for name, value in isolated(())}
-_MOST_KEYS = 64
+_MOST_KEYS = 16
 """The most keys for which something is stored."""
 _NO_WEBSOCKET = BadRequest(
     "There are no WebSockets here. Send the request over HTTP, to the same address.", 426

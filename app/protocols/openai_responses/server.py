@@ -108,10 +108,12 @@ def read(data: Mapping[str, Any], context: RequestContext) -> ParsedRequest:
 
 def keep(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource, store: ResponseStore) -> None:
     """Stores the response to a request that `parse` read with this store."""
-    params = parsed.request.params
+    params, context = parsed.request.params, parsed.context
+    if not params["store"] and not context.conversation:
+        return
     store.keep(
         whole(reply, parsed, stamp),
-        parsed.context,
+        context,
         store=params["store"],
         background=params["background"],
     )

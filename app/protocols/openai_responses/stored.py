@@ -141,14 +141,14 @@ class ResponseStore:
         return RequestContext((), given)
 
     def keep(self, body: bytes, context: RequestContext, *, store: bool, background: bool) -> None:
-        """Stores a response and adds to the conversation that it belongs to."""
+        """Stores a response, and adds to the conversation that it belongs to."""
         response = json.loads(body)
         output = dicts(response["output"])
         if store:
             whole = [*context.items, *output]
             stored = StoredResponse(body, context.given, whole, background)
-            size = len(body) + len(compact(context.given))
-            self.responses.put(response["id"], stored, size)
+            # With the items before, which it keeps alive.
+            self.responses.put(response["id"], stored, len(body) + len(compact(whole)))
         if (conversation := self.conversations.get(context.conversation)) is not None:
             self._add(conversation, [*context.given, *output])
 
