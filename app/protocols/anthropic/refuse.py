@@ -44,6 +44,7 @@ _SYSTEM = Citation("types of anthropic-python: BetaSystemMessageParam", inferred
 _EMPTY = Citation("https://github.com/stackblitz/bolt.new/issues/7426")
 _BLANK = Citation("https://github.com/anthropics/claude-code/issues/23440")
 _TRAILING = Citation("https://github.com/tailcallhq/forgecode/issues/1872")
+_UNFILLED = Citation("https://github.com/anomalyco/opencode/pull/22404")
 _EMPTY_ERROR = Citation("https://github.com/jlevy/markform/issues/153")
 _BLOCKS = Citation("types of anthropic-python: BetaContentBlockParam", inferred=True)
 _IMAGES = Citation("Anthropic docs: Vision")
@@ -99,6 +100,8 @@ _BLANK_TEXT = "text content blocks must contain non-whitespace text"
 _OF_SYSTEM = ("text", "tool_addition", "tool_removal")
 _THINKING_KINDS = ("enabled", "adaptive", "disabled", "between_tools")
 _MEDIA = ("image/jpeg", "image/png", "image/gif", "image/webp")
+_NO_PREFILL = re.compile(r"claude-(?:opus-4-[6-9](?!\d)|[a-z]+-5)")
+"""Name prefixes of models that do not continue the last message."""
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 
 
@@ -287,8 +290,11 @@ _BODY = Shape(closed=True, required=("model", "max_tokens", "messages"), members
         ": range: 0..1", _ASSUMED),
     "messages": _that(len, ": at least one message is required", _REFERENCE,
         kind=list, name=_LIST, each=_MESSAGE),
-    "system": Shape((str, list), _LIST, each=_that(
-        lambda block: _kind(block) == "text" and block.get("text"), f": {_NO_TEXT}", _EMPTY)),
+    "system": Shape((str, list), _LIST, each=Shape(rules=(
+        must(lambda block: _kind(block) == "text" and block.get("text"),
+            "{where}" + f": {_NO_TEXT}", _EMPTY),
+        must(lambda block: str(block["text"]).strip(), "{where}" + f": {_BLANK_TEXT}", _BLANK),
+    ))),
     "thinking": _THINKS,
     "output_config": Shape(dict, _OBJECT, null=True, members={"format": _FORM}),
     "output_format": _FORM,
@@ -304,6 +310,7 @@ def check(body: Mapping[str, Any]) -> None:
     check_shape(body, _BODY, _Says(_REFERENCE))
     _check_tools(body)
     _check_history(body["messages"])
+    _check_prefill(body["messages"][-1], body["model"])
     _check_thinking(body)
     _check_format(body)
     _check_cached(body)
@@ -478,13 +485,25 @@ def _check_filled(messages: Sequence[Mapping[str, Any]]) -> None:
                 f"messages.{place}: all messages must have non-empty content except for the "
                 "optional final assistant message"
             )
+
+
+def _check_prefill(last: Mapping[str, Any], model: str) -> None:
+    """Checks a last message that is the beginning of the answer."""
     content = last["content"]
-    if last["role"] == "assistant" and content:
-        end = {"type": "text", "text": content} if isinstance(content, str) else content[-1]
-        if end["type"] == "text" and end["text"] != end["text"].rstrip():
-            raise _TRAILING.refusal(
-                "messages: final assistant content cannot end with trailing whitespace"
-            )
+    if last["role"] != "assistant" or not content:
+        return
+    end = {"type": "text", "text": content} if isinstance(content, str) else content[-1]
+    if end["type"] != "text":
+        return
+    if _NO_PREFILL.match(model):
+        raise _UNFILLED.refusal(
+            "This model does not support assistant message prefill. The conversation must end with "
+            "a user message."
+        )
+    if end["text"] != end["text"].rstrip():
+        raise _TRAILING.refusal(
+            "messages: final assistant content cannot end with trailing whitespace"
+        )
 
 
 def _check_speaker(turn: _JoinedMessages) -> None:
