@@ -7,20 +7,19 @@ are checked for their format, and instructions in them are not followed.
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from app.core.late import dataclass
-from app.core.messages import Message, MessagePart, ModelRequest, arguments_object
-from app.core.tools import Content, Tool, ToolChoice
+from app.core.messages import MessagePart, ModelRequest, arguments_object
+from app.core.tools import Tool, ToolChoice
 from app.protocols import words_of
 from app.protocols.server import ModelReply, ReplyBlock, call, shorten
 from app.schema.satisfy import satisfying
 from app.schema.schema_checks import Place
+from app.simulator.history import CallOutcome, PromptHistory, history_of, text_of
 from app.simulator.plan import (
     PlannedCall,
     at,
@@ -32,30 +31,8 @@ from app.simulator.plan import (
     words,
 )
 
-_NOTE = re.compile(
-    r"<(system-reminder|session_context|environment_context|user_instructions)>.*?</\1>\s*", re.S
-)
-"""The text that coding agents add to a user's prompt."""
-_CALLING = re.compile(r"\s*Calling tools:\s*(\[.*\])\s*$", re.S)
-_OBSERVED = re.compile(r"\s*(?:Call id: \S+\s+)?(Observation|Error):\s*(.*)$", re.S)
-_READ = 2_000
-"""Characters of a prompt that are read; patterns over more would be slow."""
 _SAID = 100_000
 """Characters of a prompt that are searched for a schema."""
-
-
-@dataclass(frozen=True)
-class PromptHistory:
-    """The request as seen from its last prompt: the prompt, the calls and the results since.
-
-    `last` is the call before it; `made` are the calls since the model last closed its turn, each
-    with the text it was made for.
-    """
-
-    prompt: str
-    last: MessagePart | None
-    calls_made: tuple[tuple[str, MessagePart], ...]
-    results: tuple[CallOutcome, ...]
 
 
 def reply(request: ModelRequest) -> ModelReply:
@@ -90,7 +67,7 @@ def reply(request: ModelRequest) -> ModelReply:
 
 
 def _known(history: PromptHistory, request: ModelRequest) -> KnownFacts:
-    users = (_text(message, _SAID) for message in request.messages if message.role == "user")
+    users = (text_of(message, _SAID) for message in request.messages if message.role == "user")
     if history.results:
         prose = combine_results(history.results)
     else:
@@ -106,7 +83,7 @@ def _calls(
     final = [tool for tool in offered if is_final(tool)]
     working = [tool for tool in offered if tool not in final]
     planned = planned_calls(prompt, working, history.last) if prompt.strip() and working else []
-    pending = _without(planned, prompt, history.calls_made)
+    pending = _without(planned, working, prompt, history.calls_made)
     if not pending and choice.mode == "tool":
         pending = [_concluding(offered[0], known, history)]
     elif not pending and (final or choice.forced):
@@ -153,119 +130,21 @@ def _offered(tools: Sequence[Tool], choice: ToolChoice) -> list[Tool]:
 
 
 def _without(
-    planned: Sequence[PlannedCall], prompt: str, calls_made: Sequence[tuple[str, MessagePart]]
+    planned: Sequence[PlannedCall],
+    tools: Sequence[Tool],
+    prompt: str,
+    calls_made: Sequence[tuple[str, MessagePart]],
 ) -> list[PlannedCall]:
     """`planned` without one for each call made: the equal one, or (if it was made for the same
-    text, and a user changed the arguments) the first of the same tool."""
-    left = list(planned)
+    text, and a user changed the arguments) the first of the same tool. Of a name that is none of
+    the `tools`, as some clients keep calls, it is the first with these arguments, or of all."""
+    left, names = list(planned), {tool.name for tool in tools}
     for prompted, part in calls_made:
-        same = [planned_call for planned_call in left if planned_call.tool.name == part.name]
-        equal = [
-            planned_call
-            for planned_call in same
-            if planned_call.arguments == arguments_object(part.text)
-        ]
+        same = [call for call in left if call.tool.name == part.name or part.name not in names]
+        equal = [call for call in same if call.arguments == arguments_object(part.text)]
         for gone in (equal or (same if prompted == prompt else []))[:1]:
             left.remove(gone)
     return left
-
-
-def history_of(messages: Sequence[Message]) -> PromptHistory:
-    """The history to answer. Text that a client added to a user's own words is no prompt."""
-    messages = [message for message in map(_spoken, _read(messages)) if message.parts]
-    asked = [place for place, message in enumerate(messages) if message.role == "user"]
-    last = asked[-1] if asked else -1
-    since, turn = messages[last + 1 :], messages[_turn(messages) :]
-    # Text that came with the results: the last prompt is still to be answered.
-    beside = not since and last > 0 and messages[last - 1].role == "results"
-    results = _results(turn if beside else since)
-    earlier = [part for message in messages[: last + 1] for part in _parts(message, "call")]
-    return PromptHistory(
-        prompt=_text(messages[last]) if asked else "",
-        last=earlier[-1] if earlier else None,
-        calls_made=tuple(_calls_of_turn(turn)),
-        results=results,
-    )
-
-
-def _read(messages: Sequence[Message]) -> Iterator[Message]:
-    """The messages, with calls and results that a client wrote as text (like smolagents) converted
-    back."""
-    waiting: list[MessagePart] = []
-    for place, message in enumerate(messages):
-        text = _text(message)
-        if message.role == "assistant" and (match := _CALLING.match(text)):
-            waiting = _parse_calls(match[1], place)
-            yield replace(message, parts=(*message.parts, *waiting))
-        elif message.role == "user" and waiting and (match := _OBSERVED.match(text)):
-            yield Message("results", tuple(_observed(waiting, match[2], match[1] == "Error")))
-            waiting = []
-        else:
-            yield message
-
-
-def _parse_calls(text: str, place: int) -> list[MessagePart]:
-    """Calls in Python syntax; empty if the text is not such a list."""
-    try:
-        called = [entry["function"] for entry in ast.literal_eval(text)]
-        written = [(str(call["name"]), json.dumps(call["arguments"])) for call in called]
-        return [
-            MessagePart("call", arguments, name, f"{place}.{number}")
-            for number, (name, arguments) in enumerate(written)
-        ]
-    except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError):
-        return []
-
-
-def _observed(calls: Sequence[MessagePart], text: str, failed: bool) -> Iterator[MessagePart]:
-    """A line for each call, if the numbers agree; else the first call gets all lines."""
-    lines = text.strip().split("\n")
-    results = lines if len(lines) == len(calls) else [text.strip(), *[""] * (len(calls) - 1)]
-    for part, line in zip(calls, results, strict=True):
-        content = (Content(text=line),)
-        yield MessagePart("result", "", part.name, part.call_id, content, is_error=failed)
-
-
-def _spoken(message: Message) -> Message:
-    """`message` without the text that a client added to its user's."""
-    if message.role != "user":
-        return message
-    parts = [replace(part, text=_NOTE.sub("", part.text)) for part in message.parts]
-    spoken = (part for part in parts if part.kind != "text" or part.text.strip())
-    return replace(message, parts=tuple(spoken))
-
-
-def _turn(messages: Sequence[Message]) -> int:
-    """The beginning of the open turn: after the last answer without a call."""
-    places = range(len(messages) - 1, -1, -1)
-    closed = (n for n in places if messages[n].role == "assistant")
-    return next((n + 1 for n in closed if not _parts(messages[n], "call")), 0)
-
-
-def _calls_of_turn(turn: Sequence[Message]) -> Iterator[tuple[str, MessagePart]]:
-    """The calls of a turn, each with the prompt it was made for."""
-    words = ""
-    for message in turn:
-        if message.role == "user":
-            words = _text(message)
-        for part in _parts(message, "call"):
-            yield words, part
-
-
-def _results(messages: Sequence[Message]) -> tuple[CallOutcome, ...]:
-    calls = {part.call_id: part for message in messages for part in _parts(message, "call")}
-    result_parts = (part for message in messages for part in _parts(message, "result"))
-    return tuple(
-        answered_call(calls[part.call_id], part) for part in result_parts if part.call_id in calls
-    )
-
-
-def _parts(message: Message, kind: str) -> list[MessagePart]:
-    return [part for part in message.parts if part.kind == kind]
-
-
-def _text(message: Message, most: int = _READ) -> str:
-    return "\n".join(part.text for part in _parts(message, "text"))[:most]
 
 
 # -- structured answers: JSON for a schema, the arguments of the tool that ends a run
@@ -431,30 +310,6 @@ _SMALL_TALK = (
     (r"\b(?:thanks|thank you|bye|goodbye)\b", "You are welcome!"),
     (r"\b(?:hi|hello|hey|good (?:morning|afternoon|evening))\b", "Hello! What shall we try?"),
 )
-
-
-@dataclass(frozen=True)
-class CallOutcome:
-    """A call of this turn with its result."""
-
-    name: str
-    arguments: Mapping[str, Any]
-    result: MessagePart
-
-    @property
-    def text(self) -> str:
-        return "\n".join(c.text for c in self.result.content if c.type == "text").strip()
-
-    @property
-    def failed(self) -> bool:
-        return self.result.is_error
-
-    def same_call(self, other: CallOutcome) -> bool:
-        return (self.name, self.arguments) == (other.name, other.arguments)
-
-
-def answered_call(call: MessagePart, result: MessagePart) -> CallOutcome:
-    return CallOutcome(call.name, arguments_object(call.text) or {}, result)
 
 
 def lead(calls: Sequence[PlannedCall], *, again: bool, failed: Sequence[CallOutcome] = ()) -> str:

@@ -27,7 +27,7 @@ from app.core.tools import Tool
 from app.protocols import words_of
 from app.protocols.server import ModelReply, ReplyBlock, call
 from app.simulator.faults import Injected, by_name
-from app.simulator.model import history_of
+from app.simulator.history import history_of
 from app.simulator.plan import finds, fitted, mapping, type_of, words
 
 _OVER = "The scenario is over: it has no turn {number}. Start a new session to play it again."

@@ -12,7 +12,8 @@ from app.core.messages import MessagePart
 from app.core.tools import Content, Tool, ToolResult, text_result
 from app.protocols.registry import CODECS
 from app.protocols.server import ModelReply
-from app.simulator.model import answered_call, combine_results, passing, reply
+from app.simulator.history import answered_call
+from app.simulator.model import combine_results, passing, reply
 from tests.factories import WEATHER
 from tests.simulator.talking import Talk
 from tests.tables import each_row
