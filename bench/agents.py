@@ -4,14 +4,16 @@
 
 NODE_MODULES is a folder in which these packages of npm are installed, all of them or some:
 @anthropic-ai/claude-code@2.1.330, @openai/codex@0.169.0, @google/gemini-cli@0.61.0,
-opencode-ai@1.18.33, the versions with which the rows of `app/tap/agents.py` were tried. Each agent
-gets a folder, a home and a simulator of its own, and nothing of the user's configuration. With
---tap it is started by `playground tap`, and a server is between, whose requests and sessions are
-told. With --hold, too, and every call stops there: the first one runs at once, the one that edits
-after so many seconds, with other arguments, which are what the file must show then. With --results
-it is every result that stops: what the agent read is held so long and edited, so that there is
-nothing left to replace, which is what the model must say then, with the file as it was. How many
-requests came with `stream: false` is told. Exit code 1 where an agent did not do its work.
+opencode-ai@1.18.33, the versions with which the rows of `app/tap/agents.py` were tried; and
+@earendil-works/pi-coding-agent@1.6.0, @qwen-code/qwen-code@0.24.4, @github/copilot@1.0.102 and
+cline@3.0.65, which have no row there. Several need Node 22. Each agent gets a folder, a home and a
+simulator of its own, and nothing of the user's configuration. With --tap it is started by
+`playground tap`, and a server is between, whose requests and sessions are told. With --hold, too,
+and every call stops there: the first one runs at once, the one that edits after so many seconds,
+with other arguments, which are what the file must show then. With --results it is every result that
+stops: what the agent read is held so long and edited, so that there is nothing left to replace,
+which is what the model must say then, with the file as it was. How many requests came with `stream:
+false` is told. Exit code 1 where an agent did not do its work.
 """
 
 from __future__ import annotations
@@ -45,14 +47,14 @@ EDITED = "hue"
 
 @dataclass(frozen=True)
 class Agent:
-    """How an agent is started: both functions get the simulator's address. `files` are put into
-    its home, by their paths there."""
+    """How an agent is started: the functions get the simulator's address. `files` are put into its
+    home, by their paths there."""
 
     name: str
     program: str
     arguments: Callable[[str], Sequence[str]]
     environment: Callable[[str], Mapping[str, str]]
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Callable[[str], Mapping[str, str]] = lambda url: {}
 
 
 def _codex(url: str) -> Sequence[str]:
@@ -81,6 +83,20 @@ def _opencode(url: str) -> Mapping[str, str]:
     }
 
 
+def _pi_files(url: str) -> Mapping[str, str]:
+    api = {"baseUrl": f"{url}/openai/v1", "api": "openai-completions", "apiKey": "any"}
+    models = {"providers": {"sim": {**api, "models": [{"id": "m"}]}}}
+    return {".pi/agent/models.json": json.dumps(models)}
+
+
+def _cline_files(url: str) -> Mapping[str, str]:
+    name = "openai-compatible"
+    settings = {"provider": name, "apiKey": "any", "model": "m", "baseUrl": f"{url}/openai/v1"}
+    provider = {"settings": settings, "updatedAt": "2026-01-01T00:00:00Z", "tokenSource": "manual"}
+    stored = {"version": 1, "lastUsedProvider": name, "modes": {}, "providers": {name: provider}}
+    return {".cline/data/settings/providers.json": json.dumps(stored)}
+
+
 AGENTS = (
     Agent(
         "claude-code",
@@ -102,13 +118,41 @@ AGENTS = (
             "GEMINI_API_KEY": "any",
             "GEMINI_CLI_TRUST_WORKSPACE": "true",
         },
-        {
+        lambda url: {
             ".gemini/settings.json": json.dumps(
                 {"security": {"auth": {"selectedType": "gemini-api-key"}}}
             )
         },
     ),
     Agent("opencode", "opencode", lambda url: ("run", "-m", "sim/m", PROMPT), _opencode),
+    Agent(
+        "pi",
+        "pi",
+        lambda url: ("-p", "--provider", "sim", "--model", "m", PROMPT),
+        lambda url: {"PI_OFFLINE": "1"},
+        _pi_files,
+    ),
+    Agent(
+        "qwen-code",
+        "qwen",
+        lambda url: ("--auth-type", "openai", "--yolo", PROMPT),
+        lambda url: {
+            "OPENAI_BASE_URL": f"{url}/openai/v1",
+            "OPENAI_API_KEY": "any",
+            "OPENAI_MODEL": "m",
+        },
+    ),
+    Agent(
+        "copilot-cli",
+        "copilot",
+        lambda url: ("-p", PROMPT, "--allow-all-tools"),
+        lambda url: {
+            "COPILOT_PROVIDER_BASE_URL": f"{url}/openai/v1",
+            "COPILOT_PROVIDER_API_KEY": "any",
+            "COPILOT_MODEL": "m",
+        },
+    ),
+    Agent("cline", "cline", lambda url: ("-P", "openai", PROMPT), lambda url: {}, _cline_files),
 )
 
 
@@ -177,7 +221,7 @@ def tried(agent: Agent, program: Path) -> bool:
     """Whether `agent` did its work with the simulator's address."""
     with simulator() as url, tempfile.TemporaryDirectory() as folder:
         work = Work(Path(folder))
-        work.prepare(agent.files)
+        work.prepare(agent.files(url))
         command: Sequence[str | Path] = (program, *agent.arguments(url))
         return work.run(agent.name, command, agent.environment(url))
 

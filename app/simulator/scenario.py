@@ -17,7 +17,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal, Protocol
 
 from app.core.errors import BadInput
@@ -26,9 +27,10 @@ from app.core.messages import ModelRequest
 from app.core.tools import Tool
 from app.protocols import words_of
 from app.protocols.server import ModelReply, ReplyBlock, call
+from app.schema.schema_checks import Place
 from app.simulator.faults import Injected, by_name
-from app.simulator.history import history_of
-from app.simulator.plan import finds, fitted, mapping, type_of, words
+from app.simulator.history import CallOutcome, history_of
+from app.simulator.plan import finds, fitted, mapping, resolved, type_of, words
 
 _OVER = "The scenario is over: it has no turn {number}. Start a new session to play it again."
 
@@ -205,10 +207,15 @@ def _wrong(where: str, wanted: str) -> BadInput:
 _PATH = words_of("path filepath file filename target")
 _OLD, _NEW = words_of("old search before find"), words_of("new replace after replacement")
 _COMMAND = words_of("command cmd script")
+_ALL = words_of("all every multiple")
 _READING = words_of("read view open cat show")
 _OTHER = words_of("image images directory folder many notebook resource background")
 _SHELLS = words_of("bash shell exec run terminal sh execute")
 _PATCH = words_of("patch input diff")
+_ROLES = (("old", _OLD), ("new", _NEW), ("path", _PATH), ("command", _COMMAND), ("patch", _PATCH))
+"""The role of a parameter, by the words of its name."""
+_DEEPEST = 3
+"""Levels of lists and objects in which a parameter is searched."""
 _QUOTED = r"[\"'“”‘’`]([^\"'“”‘’`]+)[\"'“”‘’`]"
 _CHANGE = re.compile(
     rf"\b(?:replace|change|rename|correct|turn)\s+(?:the\s+)?(?:\w+\s+)?{_QUOTED}\s+"
@@ -216,8 +223,13 @@ _CHANGE = re.compile(
     r"|\b(?:replace|change|rename|correct|turn)\s+(\S+)\s+(?:with|by|to|into)\s+([\w-]+)",
     re.I,
 )
-_NUMBERED = re.compile(r"^\s*\d+(?:\t|→|: |\| ?)")
-_FOLDER = re.compile(r"(?:working directory|<cwd>|\bcwd)\W{0,4}(/[^\s<]*)", re.I)
+_NUMBERED = re.compile(r"^\s*\d+(?:\t|→|: | ?\| ?)")
+_FOLDER = re.compile(
+    r"(?:\bwork(?:ing|space) (?:in )?(?:the )?(?:director(?:y|ies)|folder|path|root)"
+    r"|<cwd>|\bcwd|\bcurrent (?:directory|folder)|\bproject (?:root|directory|folder))"
+    r"\W{0,4}(/[^\s<>()\"'`,;]*)",
+    re.I,
+)
 
 
 @dataclass(frozen=True)
@@ -234,16 +246,17 @@ class CodingAgent:
             return None
         file, count = files[0], len(past.calls_made)
         wanted = _change(prompt)
-        failed = next((answered for answered in past.results if answered.result.is_error), None)
+        failed = next((outcome for outcome in past.results if _has_failed(outcome)), None)
         if failed is not None:
             return _closing_turn(f"That did not work: {failed.text.strip()[:300]}")
         if count == 0:
             return _calling(f"I'll read {file}.", hands.read(file))
-        change = _Change.of(past.results[0].text if past.results else "", wanted)
+        change = _Change.of(_file_text(past.results[0], file) if past.results else "", wanted)
         if change is None:
             return _closing_turn(f"I read {file}, and found nothing in it to replace.")
-        if count == 1:
-            return _calling(f"Now I'll edit {file}.", hands.edit(file, change))
+        edits = hands.edits(file, change)
+        if count <= len(edits):
+            return _calling(f"Now I'll edit {file}.", edits[count - 1])
         return _closing_turn(f"Done: in {file}, “{change.old}” is now “{change.new}”.")
 
 
@@ -303,12 +316,45 @@ def _content(read: str) -> Iterator[str]:
         yield _NUMBERED.sub("", line, count=1) if numbered else line
 
 
+def _has_failed(outcome: CallOutcome) -> bool:
+    """Whether the tool failed; some say so in a JSON result, alone or of a list."""
+    value = _json_value(outcome)
+    entries = value if isinstance(value, list) else [value]
+    return outcome.failed or any(mapping(entry).get("success") is False for entry in entries)
+
+
+def _file_text(outcome: CallOutcome, file: str) -> str:
+    """What a tool read of `file`: in a JSON result, the longest text that is not its path."""
+    value = _json_value(outcome)
+    if value is None:
+        return outcome.text
+    return max((text for text in _texts(value) if not text.endswith(file)), key=len, default="")
+
+
+def _json_value(outcome: CallOutcome) -> dict[str, Any] | list[Any] | None:
+    """The result as a JSON object or list; None if it is another text."""
+    try:
+        value = json.loads(outcome.text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict | list) else None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list() | dict():
+            for item in value.values() if isinstance(value, dict) else value:
+                yield from _texts(item)
+
+
 @dataclass(frozen=True)
 class _Hands:
-    """The tools that read and edit, each with its relevant parameters by role."""
+    """The tools that read and edit, each with the places of its parameters by role."""
 
-    reading: tuple[Tool, Mapping[str, str]]
-    editing: tuple[Tool, Mapping[str, str]]
+    reading: tuple[Tool, Mapping[str, Place]]
+    editing: tuple[Tool, Mapping[str, Place]]
     folder: str
     patches: bool
 
@@ -324,40 +370,53 @@ class _Hands:
         )
         if reading is None or editing is None:
             return None
-        everything = request.system + "".join(p.text for m in request.messages for p in m.parts)
-        folder = _FOLDER.search(everything)
-        return cls(reading, editing, folder[1] if folder else "", "apply_patch" in everything)
+        texts = (part.text for message in request.messages for part in message.parts)
+        everything = "\n".join((request.system, *texts))
+        match = _FOLDER.search(everything)
+        folder = match[1].rstrip("/.:") if match else ""
+        return cls(reading, editing, folder, "apply_patch" in everything)
 
     def read(self, file: str) -> ReplyBlock:
         tool, roles = self.reading
         if "path" in roles:
-            return _tool_call(tool, {roles["path"]: self.path(tool, roles, file)})
-        return _tool_call(tool, _command(tool, roles, f"cat {shlex.quote(file)}"))
+            return _tool_call(tool, [(roles["path"], self.path(tool, roles["path"], file))])
+        return _tool_call(tool, [_command(tool, roles, f"cat {shlex.quote(file)}")])
 
-    def edit(self, file: str, change: _Change) -> ReplyBlock:
+    def edits(self, file: str, change: _Change) -> list[ReplyBlock]:
+        """The calls that make the change, one after the other."""
         tool, roles = self.editing
         if "old" in roles:
-            old, new, every = change.old, change.new, change.count > 1
-            given: dict[str, Any] = {roles["path"]: self.path(tool, roles, file)}
-            if every and "all" in roles:
-                given |= {roles["all"]: True}
-            elif every:
-                old = change.lines[0]
-                new = old.replace(change.old, change.new)
-            return _tool_call(tool, given | {roles["old"]: old, roles["new"]: new})
+            return self.replacements(file, change)
         if "patch" in roles and "patch" in words(tool.name):
-            return _tool_call(tool, {roles["patch"]: _patch(file, change)})
+            return [_tool_call(tool, [(roles["patch"], _patch(file, change))])]
         line = _sed(file, change)
         if self.patches:
             line = f"apply_patch <<'EOF'\n{_patch(file, change)}EOF"
-        return _tool_call(tool, _command(tool, roles, line))
+        return [_tool_call(tool, [_command(tool, roles, line)])]
 
-    def path(self, tool: Tool, roles: Mapping[str, str], file: str) -> str:
+    def replacements(self, file: str, change: _Change) -> list[ReplyBlock]:
+        """A tool replaces all occurrences, or the only one, or one line in each of its edits."""
+        tool, roles = self.editing
+        given: list[tuple[Place, Any]] = [(roles["path"], self.path(tool, roles["path"], file))]
+        pairs = [(change.old, change.new)]
+        if change.count > 1 and "all" not in roles:
+            lines = dict.fromkeys(change.lines)
+            pairs = [(line, line.replace(change.old, change.new)) for line in lines]
+        elif change.count > 1:
+            given.append((roles["all"], True))
+        edits = [
+            [(_item(roles["old"], number), old), (_item(roles["new"], number), new)]
+            for number, (old, new) in enumerate(pairs)
+        ]
+        if _item(roles["old"], 1) != roles["old"]:  # a list of edits
+            return [_tool_call(tool, [*given, *chain(*edits)])]
+        return [_tool_call(tool, [*given, *edit]) for edit in edits]
+
+    def path(self, tool: Tool, place: Place, file: str) -> str:
         """`file` in the form that the tool requires: some accept only an absolute path."""
-        schema = mapping(mapping(tool.parameters.get("properties")).get(roles["path"]))
-        absolute = "absolute" in str(schema.get("description", "")).lower()
+        absolute = "absolute" in str(_schema_at(tool, place).get("description", "")).lower()
         if absolute and self.folder and not file.startswith("/"):
-            return f"{self.folder.rstrip('/')}/{file}"
+            return f"{self.folder}/{file}"
         return file
 
 
@@ -366,43 +425,97 @@ def _reads(name: set[str], has: Collection[str]) -> bool:
 
 
 def _first(
-    tools: Sequence[tuple[Tool, Mapping[str, str]]], fits: Any
-) -> tuple[Tool, Mapping[str, str]] | None:
+    tools: Sequence[tuple[Tool, Mapping[str, Place]]], fits: Any
+) -> tuple[Tool, Mapping[str, Place]] | None:
     return next(
-        ((tool, roles) for tool, roles in tools if fits(set(words(tool.name)), roles.keys())), None
+        ((tool, roles) for tool, roles in tools if fits(_singular(tool.name), roles.keys())), None
     )
 
 
-def _roles(tool: Tool) -> dict[str, str]:
-    """role -> the parameter that has it, recognised by its name."""
-    roles: dict[str, str] = {}
-    for name, schema in mapping(tool.parameters.get("properties")).items():
-        name_words, kind = set(words(name)), type_of(mapping(schema))
-        if kind == "boolean" and name_words & words_of("all every multiple"):
-            roles.setdefault("all", name)
-        if kind == "string" or (kind == "array" and name_words & _COMMAND):
-            for role, known in (
-                ("old", _OLD),
-                ("new", _NEW),
-                ("path", _PATH),
-                ("command", _COMMAND),
-                ("patch", _PATCH),
-            ):
-                if name_words & known and name not in roles.values():
-                    roles.setdefault(role, name)
+def _singular(name: str) -> set[str]:
+    """The words of a name, and those in the plural also in the singular."""
+    name_words = set(words(name))
+    return name_words | {word.removesuffix("s") for word in name_words}
+
+
+def _roles(tool: Tool) -> dict[str, Place]:
+    """role -> the place of the parameter that has it, recognised by its name. Outer ones come
+    first; in lists, it is the first item."""
+    roles: dict[str, Place] = {}
+    for place, name, kind in sorted(_parameters(tool.parameters, tool, ()), key=_depth):
+        name_words = _singular(name)
+        if kind == "boolean" and name_words & _ALL:
+            roles.setdefault("all", place)
+        if kind == "string":
+            for role, known in _ROLES:
+                if name_words & known and place not in roles.values():
+                    roles.setdefault(role, place)
     return roles
 
 
-def _tool_call(tool: Tool, given: Mapping[str, Any]) -> ReplyBlock:
-    """A call with these arguments; further required ones are generated from the schema."""
-    return call(tool.name, fitted(tool, given))
+def _depth(parameter: tuple[Place, str, str]) -> int:
+    return len(parameter[0])
 
 
-def _command(tool: Tool, roles: Mapping[str, str], line: str) -> dict[str, Any]:
-    """A shell takes a line, or the words of a command."""
-    name = roles["command"]
-    schema = mapping(mapping(tool.parameters.get("properties")).get(name))
-    return {name: ["bash", "-lc", line] if type_of(schema) == "array" else line}
+def _parameters(
+    schema: Mapping[str, Any], tool: Tool, place: Place
+) -> Iterator[tuple[Place, str, str]]:
+    """(place, name, type) of the values inside; the items of a list have its name."""
+    for name in mapping(schema.get("properties")):
+        there: Place = (*place, name)
+        inner = _schema_at(tool, there)
+        if type_of(inner) == "array":
+            there = (*there, 0)
+            inner = _schema_at(tool, there)
+        kind = type_of(inner)
+        if kind == "object" and len(there) <= 2 * _DEEPEST:
+            yield from _parameters(inner, tool, there)
+        else:
+            yield there, name, kind
+
+
+def _schema_at(tool: Tool, place: Place) -> Mapping[str, Any]:
+    schema = resolved(tool.parameters, tool.parameters)
+    for step in place:
+        inner = schema.get("items") if isinstance(step, int) else None
+        if isinstance(step, str):
+            inner = mapping(schema.get("properties")).get(step)
+        schema = resolved(inner, tool.parameters)
+    return schema
+
+
+def _item(place: Place, number: int) -> Place:
+    """`place` with the first item of its list replaced by this one."""
+    return tuple(number if isinstance(step, int) else step for step in place)
+
+
+def _tool_call(tool: Tool, given: Iterable[tuple[Place, Any]]) -> ReplyBlock:
+    """A call with these values; further required ones are generated from the schema."""
+    arguments: Any = {}
+    for place, value in given:
+        arguments = _with(arguments, place, value)
+    return call(tool.name, fitted(tool, arguments))
+
+
+def _with(holder: Any, place: Place, value: Any) -> Any:
+    """`holder` with the value at this place, and the objects and lists around it."""
+    if not place:
+        return value
+    step, *inner = place
+    if isinstance(step, str):
+        return {**(holder or {}), step: _with((holder or {}).get(step), tuple(inner), value)}
+    items = list(holder or ())
+    before = items[step] if step < len(items) else None
+    items[step : step + 1] = [_with(before, tuple(inner), value)]
+    return items
+
+
+def _command(tool: Tool, roles: Mapping[str, Place], line: str) -> tuple[Place, Any]:
+    """A shell takes a line, a list of lines (`commands`), or the words of one (`command`)."""
+    place = roles["command"]
+    if place[-1] == 0 and not str(place[-2]).endswith("s"):
+        return place[:-1], ["bash", "-lc", line]
+    return place, line
 
 
 def _patch(file: str, change: _Change) -> str:

@@ -23,6 +23,21 @@ DONE = TEXT.replace("colour", "color")
 WHOLE = {"type": "string", "description": "The absolute path to the file"}
 S = {"type": "string"}
 B = {"type": "boolean"}
+N = {"type": "number"}
+EITHER = {"type": "string", "description": "Path to the file (relative or absolute)"}
+OPTIONAL_N = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+PATH_AND_PAIR = {"file_path": WHOLE, "old_string": S, "new_string": S}
+
+
+def obj(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties)[:1]}
+
+
+def some(items: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+PAIR = obj(oldText=S, newText=S)
 
 
 def tool(name: str, needed: str, **properties: Any) -> Tool:
@@ -69,43 +84,115 @@ AGENTS: dict[str, tuple[Tool, ...]] = {
         tool("read", "filePath", filePath=S),
         tool("task", "prompt", prompt=S, command=S),
     ),
+    "pi": (
+        tool("read", "path", path=EITHER, offset=N, limit=N),
+        BASH,
+        tool("edit", "path edits", path=EITHER, edits=some(PAIR)),
+        tool("write", "path content", path=S, content=S),
+    ),
+    "qwen-code": (
+        AGENT,
+        tool("edit", "file_path old_string new_string", **PATH_AND_PAIR, replace_all=B),
+        tool("glob", "pattern", pattern=S, path=S),
+        tool("notebook_edit", "notebook_path", notebook_path=WHOLE, new_source=S, edit_mode=S),
+        tool("read_file", "file_path", file_path=WHOLE, offset={"type": ["integer", "null"]}),
+        tool("run_shell_command", "command", command=S),
+        tool("write_file", "file_path content", file_path=WHOLE, content=S),
+    ),
+    "Copilot CLI": (
+        BASH,
+        tool("read_bash", "shellId", shellId=S, delay=N),
+        tool("view", "path", path=WHOLE, view_range=some({"type": "integer"})),
+        tool("create", "path file_text", path=WHOLE, file_text=S),
+        tool("edit", "path", path=WHOLE, old_str=S, new_str=S),
+    ),
+    "Cline": (
+        tool("read_files", "files", files=some(obj(path=WHOLE, start_line=OPTIONAL_N))),
+        tool("search_codebase", "queries", queries=some(S)),
+        tool("run_commands", "commands", commands=some(S)),
+        tool(
+            "editor",
+            "path new_text",
+            path=WHOLE,
+            old_text={"anyOf": [S, {"type": "null"}]},
+            new_text=S,
+            insert_line=OPTIONAL_N,
+        ),
+    ),
+    "a list of paths, and of commands": (
+        tool("read_files", "paths", paths=some(S)),
+        tool("run_commands", "commands", commands=some(S)),
+    ),
     "a shell alone": (BASH,),
+}
+FOLDERS = {
+    "qwen-code": "I'm currently working in the directory: /project\nHere is the folder structure",
+    "Copilot CLI": "* Current working directory: /project\n* Git repository root: none",
+    "Cline": "<env>\n4. Working Directory: /project\n</env>",
+    "pi": "<cwd>\n/project\n</cwd>",
+    "opencode": "Current working directory: /project",
+    "a list of paths, and of commands": "cwd=/project",
+}
+"""How the agents name their folder; nothing is between the system prompt's end and the prompt."""
+PROMPTS = {
+    # A prompt of several words on its command line is one in quotation marks.
+    "opencode": f'"{PROMPT}"',
+    "Copilot CLI": f"<current_datetime>2026-11-28T19:00:00Z</current_datetime>\n\n{PROMPT}",
+    "Cline": f'<user_input mode="act">{PROMPT}</user_input>',
+    "qwen-code": f"<system-reminder>See /etc/rules.md</system-reminder>\n{PROMPT}",
 }
 
 
 def act(folder: Path, name: str, given: dict[str, Any]) -> str:
     """What the tool of this name does, and tells."""
     file = folder / "notes.txt"
-    command = given.get("cmd", given.get("command"))
+    command = given.get("cmd", given.get("command", given.get("commands")))
     if name == "apply_patch" or "apply_patch" in str(command):
         for old, new in re.findall(r"^-(.*)\n\+(.*)$", str(given.get("input", command)), re.M):
             file.write_text(file.read_text().replace(old, new, 1))
         return "Success."
     if command is not None:
         line = command if isinstance(command, list) else ["sh", "-c", command]
+        if "commands" in given:
+            assert len(command) == 1
+            line = ["sh", "-c", command[0]]
         ran = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=True)
         return f"Process exited with code 0\nOutput:\n{ran.stdout}"
-    path = Path(next(v for k, v in given.items() if "path" in k.lower()))
+    path = path_of(given)
     assert folder / path == file
-    old = given.get("old_string", given.get("oldString"))
-    if old is None:
+    if not given.keys() & {"old_string", "oldString", "old_str", "old_text", "edits"}:
         lines = enumerate(file.read_text().splitlines(), 1)
         if name == "read":
             return "<content>\n" + "\n".join(f"{n}: {x}" for n, x in lines) + "\n</content>"
+        if name == "read_files":
+            text = "\n".join(f"{n} | {x}" for n, x in lines)
+            return json.dumps([{"query": path, "result": text, "success": True}])
         return "\n".join(f"{n}\t{x}" for n, x in lines)
     every = given.get("replace_all", given.get("allow_multiple"))
-    assert every or file.read_text().count(old) == 1
-    new = str(given.get("new_string", given.get("newString")))
-    file.write_text(file.read_text().replace(old, new))
+    for edit in given.get("edits", [given]):
+        old, new = (next(v for k, v in edit.items() if k.startswith(w)) for w in ("old", "new"))
+        assert every or file.read_text().count(old) == 1
+        file.write_text(file.read_text().replace(old, new))
     return "Edited."
 
 
-def run(tools: tuple[Tool, ...], prompt: str, answer: Callable[[str, Any], str]) -> list[str]:
+def path_of(given: dict[str, Any]) -> str:
+    match given:
+        case {"files": [{"path": str(path)}]} | {"paths": [str(path)]}:
+            return path
+    return str(next(value for name, value in given.items() if "path" in name.lower()))
+
+
+def run(
+    tools: tuple[Tool, ...],
+    prompt: str,
+    answer: Callable[[str, Any], str],
+    system: str = "Primary working directory: /project\nEdit files with apply_patch.\n",
+) -> list[str]:
     """The names of the calls of a whole run, and what is said at its end."""
     history: list[Message] = [user("<system-reminder>Use Agent.</system-reminder>"), user(prompt)]
     found: list[str] = []
     for number in range(6):
-        system = "Primary working directory: /project\nEdit files with apply_patch.\n"
         asked = ModelRequest("m", system, tuple(history), tools, ToolChoice())
         turn = CodingAgent().turn(asked)
         assert turn is not None
@@ -120,22 +207,42 @@ def run(tools: tuple[Tool, ...], prompt: str, answer: Callable[[str, Any], str])
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_it_reads_edits_and_ends_with_the_tools_of_each_agent(agent: str, tmp_path: Path) -> None:
-    text = "One colour.\n" if agent == "opencode" else TEXT
-    (tmp_path / "notes.txt").write_text(text)
+    (tmp_path / "notes.txt").write_text(TEXT)
 
     def answer(name: str, given: dict[str, Any]) -> str:
-        kept = {
-            key: value.replace("/project", str(tmp_path)) if isinstance(value, str) else value
-            for key, value in given.items()
-        }
+        kept = json.loads(json.dumps(given).replace("/project", str(tmp_path)))
         return act(tmp_path, name, kept)
 
-    # A prompt of several words on its command line is one in quotation marks.
-    prompt = f'"{PROMPT}"' if agent == "opencode" else PROMPT
-    *calls, said = run(AGENTS[agent], prompt, answer)
-    assert len(calls) == 2
-    assert (tmp_path / "notes.txt").read_text() == text.replace("colour", "color")
+    system = {"system": FOLDERS[agent]} if agent in FOLDERS else {}
+    *calls, said = run(AGENTS[agent], PROMPTS.get(agent, PROMPT), answer, **system)
+    # Where a tool replaces one place only, each line is a call.
+    assert len(calls) == (3 if agent in ("opencode", "Copilot CLI", "Cline") else 2)
+    assert (tmp_path / "notes.txt").read_text() == DONE
     assert said.startswith("Done: in notes.txt")
+
+
+def test_a_path_is_absolute_where_the_tool_takes_no_other() -> None:
+    paths: list[str] = []
+
+    def answer(name: str, given: Any) -> str:
+        paths.append(path_of(given))
+        return "1 | No colour here."
+
+    for agent in ("qwen-code", "Copilot CLI", "Cline", "pi", "opencode"):
+        run(AGENTS[agent], PROMPTS.get(agent, PROMPT), answer, FOLDERS[agent])
+        wanted = "notes.txt" if agent == "opencode" else "/project/notes.txt"
+        assert (agent, set(paths)) == (agent, {wanted})
+        paths.clear()
+
+
+def test_a_failure_that_only_a_result_tells_ends_the_run() -> None:
+    def answer(name: str, given: Any) -> str:
+        came = {"query": "a", "result": "1 | A colour.", "success": name == "read_files"}
+        return json.dumps([came] if name == "read_files" else {**came, "error": "no such text"})
+
+    *calls, said = run(AGENTS["Cline"], PROMPT, answer)
+    assert calls == ["read_files", "editor"]
+    assert "no such text" in said
 
 
 def test_without_a_change_that_is_named_the_first_line_is_edited() -> None:
