@@ -26,6 +26,8 @@ from app.simulator.plan import words
 
 _READ = 2_000
 """Characters of a prompt that are read; patterns over more would be slow."""
+_MOST_WRITTEN = 20_000
+"""Characters of an assistant's text that may hold calls: nobody writes longer ones."""
 _TAG = re.compile(r"<(/?)([a-z][\w-]{2,60})(?:\s[^<>]{0,200})?>", re.ASCII)
 _USER_TAGS = words_of(
     """query request message input prompt task question feedback user_query user_request
@@ -149,9 +151,7 @@ def _answers(messages: Sequence[Message]) -> Iterator[tuple[int, CallOutcome, bo
     for place, message in enumerate(messages):
         open_calls[:0] = parts_of(message, "call")
         for result in parts_of(message, "result"):
-            id_, by_name = result.call_id, (c for c in open_calls if c.name == result.name)
-            by_id = (c for c in (*open_calls, *answered.values()) if id_ and c.call_id == id_)
-            call = next(chain(by_id, by_name, open_calls), None)
+            call = _call_of(result, open_calls, answered)
             if call in open_calls:
                 open_calls.remove(call)
                 answered[call.call_id] = call
@@ -159,13 +159,23 @@ def _answers(messages: Sequence[Message]) -> Iterator[tuple[int, CallOutcome, bo
             yield place, answered_call(named, result), call is not None
 
 
+def _call_of(
+    result: MessagePart, open_calls: Sequence[MessagePart], answered: Mapping[str, MessagePart]
+) -> MessagePart | None:
+    id_ = result.call_id
+    by_id = [call for call in open_calls if id_ and call.call_id == id_]
+    again = [answered[id_]] if id_ in answered else []
+    by_name = (call for call in open_calls if call.name == result.name)
+    return next(chain(by_id, again, by_name, open_calls), None)
+
+
 def _calls_made(
     messages: Sequence[Message], turn: int, answers: Iterable[tuple[int, CallOutcome, bool]]
 ) -> Iterator[tuple[str, MessagePart]]:
     """The calls of the open turn, each with the prompt it was made for."""
     lost: dict[int, list[MessagePart]] = {}
-    for place, outcome, found in answers:
-        if not found:
+    for place, outcome, has_call in answers:
+        if not has_call:
             lost.setdefault(place, []).append(MessagePart("call", "{}", outcome.name))
     prompt = ""
     for place, message in enumerate(messages[turn:], turn):
@@ -200,7 +210,7 @@ def user_text(text: str) -> str:
     for place, tag in enumerate(tags):
         if tag[1]:
             ends.setdefault(tag[2], []).append(place)
-    kept, done, place = list[str](), 0, 0
+    pieces, done, place = list[str](), 0, 0
     while place < len(tags):
         tag, own = tags[place], _is_users(tags[place][2])
         behind = ends.get(tag[2], [])
@@ -209,11 +219,11 @@ def user_text(text: str) -> str:
         if tag[1] or own is None or following == len(behind):
             continue
         end = tags[behind[following]]
-        kept.append(text[done : tag.start()])
+        pieces.append(text[done : tag.start()])
         if own:
-            kept.append(text[tag.end() : end.start()])
+            pieces.append(text[tag.end() : end.start()])
         done, place = end.end(), behind[following] + 1
-    return "".join([*kept, text[done:]]).strip() if kept else text
+    return "".join([*pieces, text[done:]]).strip() if pieces else text
 
 
 def _is_users(tag: str) -> bool | None:
@@ -246,17 +256,19 @@ def _with_written_calls(messages: Iterable[Message]) -> Iterator[Message]:
 
 def _written_calls(text: str, place: int) -> Iterator[MessagePart]:
     """The calls in a text of the assistant."""
-    found: list[tuple[Any, Any]] = []
+    calls: list[tuple[Any, Any]] = []
+    if len(text) > _MOST_WRITTEN:
+        return
     try:
         if match := _CALL_LIST.match(text):
             called = [entry["function"] for entry in ast.literal_eval(match[1])]
-            found = [(call["name"], call["arguments"]) for call in called]
+            calls = [(call["name"], call["arguments"]) for call in called]
         elif match := _ACTION.search(text):
-            found = [(match[1], json.loads(match[2]))]
+            calls = [(match[1], json.loads(match[2]))]
         else:
             objects = [json.loads(match[1]) for match in _CALL_TAG.finditer(text)]
-            found = [(call["name"], call["arguments"]) for call in objects]
-        written = [(str(name), json.dumps(arguments)) for name, arguments in found]
+            calls = [(call["name"], call["arguments"]) for call in objects]
+        written = [(str(name), json.dumps(arguments)) for name, arguments in calls]
     except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError):
         return
     for number, (name, arguments) in enumerate(written):
