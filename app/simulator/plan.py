@@ -432,6 +432,23 @@ _FOLLOW_UP = re.compile(
 )
 
 
+_USING = r"(?:us(?:e|ing)|call(?:ing)?|invok(?:e|ing)|run(?:ning)?|execut(?:e|ing)|try(?:ing)?)"
+_USED = re.compile(rf"\b{_USING}\s+(?:the\s+)?(?:tool\s+|function\s+)?[`'\"“‘]?$", re.I)
+_NOT_USED = re.compile(
+    r"(?:\bnot|n['’]t|\bnever|\bwithout|\bavoid|\binstead of|\brather than|\bexcept)\s+"
+    rf"(?:{_USING}\s+)?(?:the\s+)?(?:tool\s+|function\s+)?[`'\"“‘]?$",
+    re.I,
+)
+"""The words before a tool's name that ask for it, and those that forbid it."""
+_AROUND = re.compile(
+    r"[`'\"”’]?(?P<kind>\s+(?:tool|function)\b)?(?P<call>\s{0,2}\((?:\s*\))?)?", re.I
+)
+_OBJECT = re.compile(r"\W*(?:$|(?:for|with|on|to|of|in|and|then|now|please)\b)", re.I)
+"""What follows a name, and not an article: "call a for Paris"."""
+_BEFORE = 60
+"""Characters before a tool's name that are read for the words above."""
+
+
 @dataclass(frozen=True)
 class PlannedCall:
     """A call planned for the prompt. The arguments satisfy the tool's schema."""
@@ -445,7 +462,12 @@ def planned_calls(
 ) -> list[PlannedCall]:
     """The calls for `prompt`, in order, without duplicates. `last` is the call before it, which it
     may continue."""
-    filled = [(tool, fill(tool, clause)) for tool, clause in _assigned(prompt, tools)]
+    forbidden = [mention for mention in mentioned_tools(prompt, tools) if mention.forbidden]
+    for mention in reversed(forbidden):
+        prompt = mention.removed_from(prompt)
+        tools = [tool for tool in tools if tool != mention.tool]
+    named = mentioned_tools(prompt, tools)
+    filled = [(tool, fill(tool, clause)) for tool, clause in _assigned(prompt, tools, named)]
     filled = filled or list(_following_up(prompt, tools, last))
     planned: list[PlannedCall] = []
     for tool, filled_call in filled:
@@ -457,14 +479,86 @@ def planned_calls(
 
 
 def forced_call(prompt: str, tools: Sequence[Tool]) -> PlannedCall:
-    """The call if one is forced and no tool matches: the best available."""
-    best = max(tools, key=lambda tool: _score(tool, prompt))
-    return PlannedCall(best, fitted(best, fill(best, prompt).arguments))
+    """The call if one is forced and no tool matches: the one that is named, or the best."""
+    named = [mention for mention in mentioned_tools(prompt, tools) if not mention.forbidden]
+    best = named[0].tool if named else max(tools, key=lambda tool: _score(tool, prompt))
+    words_for_it = named[0].removed_from(prompt) if named else prompt
+    return PlannedCall(best, fitted(best, fill(best, words_for_it).arguments))
 
 
 def fitting_tools(prompt: str, tools: Sequence[Tool]) -> list[Tool]:
-    """The tools whose words `prompt` uses."""
-    return [tool for tool in tools if _score(tool, prompt)]
+    """The tools whose names or words `prompt` uses."""
+    mentions = {mention.tool.name: mention for mention in mentioned_tools(prompt, tools)}
+    return [
+        tool
+        for tool in tools
+        if (not mentions[tool.name].forbidden if tool.name in mentions else _score(tool, prompt))
+    ]
+
+
+@dataclass(frozen=True)
+class ToolMention:
+    """The name of a tool in a prompt, from `start` to `end` with its quotes and the word `tool`.
+    `sure`: it cannot be a part of a sentence by chance. `forbidden`: not to be used, as the words
+    before it say, which are inside, too."""
+
+    tool: Tool
+    start: int
+    end: int
+    sure: bool
+    forbidden: bool
+
+    def removed_from(self, text: str) -> str:
+        return f"{text[: self.start]} {text[self.end :]}"
+
+
+def mentioned_tools(prompt: str, tools: Sequence[Tool]) -> list[ToolMention]:
+    """The tools that `prompt` names, in order: as they are written, or with other separators ("get
+    weather", "getWeather"). Of names inside each other the longest counts. A name that could be
+    any word is one only where the prompt marks it: `search`, search(), "use search", "the search
+    tool"; several words that could be a part of a sentence are one only where nothing else is."""
+    matches = [
+        (match, tool)
+        for tool in tools
+        if (pattern := _name_pattern(tool.name)) is not None
+        for match in pattern.finditer(prompt)
+    ]
+    # Of several names that fit the same text, the one that is written so.
+    matches.sort(key=lambda it: (it[0].start() - it[0].end(), it[0][0] != it[1].name))
+    mentions: list[ToolMention] = []
+    for match, tool in matches:
+        overlaps = any(match.start() < m.end and m.start < match.end() for m in mentions)
+        if not overlaps and (mention := _mention(prompt, match, tool)) is not None:
+            mentions.append(mention)
+    sure = any(mention.sure for mention in mentions)
+    return sorted((m for m in mentions if m.sure or not sure), key=lambda mention: mention.start)
+
+
+def _name_pattern(name: str) -> re.Pattern[str] | None:
+    parts = [re.escape(word) for word in words(name)]
+    if not parts:
+        return None
+    inner = r"[ _./:-]{0,3}".join(parts)
+    return re.compile(rf"(?<![\w-])(?<!\w[./]){inner}(?![\w-])(?![./]\w)", re.I)
+
+
+def _mention(prompt: str, match: re.Match[str], tool: Tool) -> ToolMention | None:
+    before = prompt[max(0, match.start() - _BEFORE) : match.start()]
+    around = _AROUND.match(prompt, match.end())
+    end = around.end() if around is not None else match.end()
+    called = around is not None and bool(around["kind"] or around["call"])
+    used = _USED.search(before) is not None and (
+        match[0].lower() not in STOP or _OBJECT.match(prompt, end) is not None
+    )
+    forbidden = _NOT_USED.search(before)
+    name_words = words(tool.name)
+    # No word of a sentence has separators, digits or a capital inside.
+    written = match[0] == tool.name and (len(name_words) > 1 or not match[0].isalpha())
+    sure = written or called or used or forbidden is not None or before.endswith("`")
+    if not sure and (len(name_words) == 1 or set(name_words) <= STOP | WEAK):
+        return None
+    inside = len(forbidden[0]) if forbidden is not None else before[-1:] in tuple("`'\"“‘")
+    return ToolMention(tool, match.start() - inside, end, sure, forbidden is not None)
 
 
 def _following_up(
@@ -478,23 +572,74 @@ def _following_up(
             yield tool, filled
 
 
-def _assigned(prompt: str, tools: Sequence[Tool]) -> list[tuple[Tool, str]]:
-    """The clauses that match a tool; clauses that match none, or the same one without naming it
-    again, are joined to the previous one, or else to the next."""
+@dataclass(frozen=True)
+class _Clause:
+    """A clause; `tool` is the one that it names, and `bare` says that it does nothing else."""
+
+    text: str
+    tool: Tool | None = None
+    bare: bool = False
+
+
+def _assigned(
+    prompt: str, tools: Sequence[Tool], named: Sequence[ToolMention]
+) -> list[tuple[Tool, str]]:
+    """The clauses that name or match a tool; clauses that match none, or the same one without
+    naming it again, are joined to the previous one, or else to the next. Beside a tool that is
+    named, others must match by their names."""
     assigned: list[tuple[Tool, str]] = []
     waiting = ""
-    for clause in clauses(prompt):
-        best = max(tools, key=lambda tool: _score(tool, clause))
-        if _score(best, clause) and (
-            not assigned or assigned[-1][0] != best or _names(best, clause)
+    least = _NAME if named else 1
+    for clause in _with_bare_joined([*_clauses_with_tools(prompt, named)]):
+        best = clause.tool or max(tools, key=lambda tool: _score(tool, clause.text), default=None)
+        matches = best is not None and (clause.tool or _score(best, clause.text) >= least)
+        if (
+            best is not None
+            and matches
+            and (
+                not assigned or assigned[-1][0] != best or clause.tool or _names(best, clause.text)
+            )
         ):
-            assigned.append((best, waiting + clause))
+            assigned.append((best, waiting + clause.text))
             waiting = ""
         elif assigned:
-            assigned[-1] = (assigned[-1][0], assigned[-1][1] + clause)
+            assigned[-1] = (assigned[-1][0], assigned[-1][1] + clause.text)
         else:
-            waiting += clause
+            waiting += clause.text
     return assigned
+
+
+def _clauses_with_tools(prompt: str, named: Sequence[ToolMention]) -> Iterator[_Clause]:
+    """The clauses, each with one mention at most, which is taken out of its text."""
+    start = 0
+    for text in clauses(prompt, named):
+        start = prompt.index(text, start)
+        inside = [mention for mention in named if start <= mention.start < start + len(text)]
+        for place, mention in enumerate(inside):
+            begin = start if place == 0 else mention.start
+            end = inside[place + 1].start if place + 1 < len(inside) else start + len(text)
+            rest = f"{prompt[begin : mention.start]} {prompt[mention.end : end]}"
+            bare = not finds(rest) and not stems(words(rest)) - stems(WEAK)
+            yield _Clause(rest, mention.tool, bare)
+        if not inside:
+            yield _Clause(text)
+        start += len(text)
+
+
+def _with_bare_joined(listed: Sequence[_Clause]) -> list[_Clause]:
+    """A clause that only names a tool ("Use get_weather.") belongs to the one before it, unless
+    that names another; else to the one after it."""
+    joined: list[_Clause] = []
+    for clause in listed:
+        last = joined[-1] if joined else None
+        if last is not None and clause.bare and last.tool is None:
+            joined[-1] = _Clause(last.text + clause.text, clause.tool)
+        elif last is not None and last.bare:
+            joined[-1] = _Clause(last.text + clause.text, last.tool)
+            joined += [clause] if clause.tool is not None else []
+        else:
+            joined.append(clause)
+    return joined
 
 
 def _names(tool: Tool, clause: str) -> bool:
@@ -503,10 +648,11 @@ def _names(tool: Tool, clause: str) -> bool:
     return bool(again) or any(find.kind == "sum" for find in finds(clause))
 
 
-def clauses(prompt: str) -> list[str]:
+def clauses(prompt: str, named: Sequence[ToolMention] = ()) -> list[str]:
     """The pieces of a prompt, each including the separator before it, so that joined they are the
-    prompt. Quotes and enumerations of names are not split."""
+    prompt. Quotes, names of tools, and enumerations of names are not split."""
     guarded = [(find.start, find.end) for find in finds(prompt) if find.kind == "quote"]
+    guarded += [(mention.start, mention.end) for mention in named]
     guarded += [(group[0].start, group[-1].end) for group in enumerations(prompt)]
     cuts = [0]
     for match in _BREAK.finditer(prompt):

@@ -258,3 +258,56 @@ def test_the_values_of_a_text(text: str, found: list[str]) -> None:
 )
 def test_names_that_are_listed_together(text: str, listed: list[list[str]]) -> None:
     assert [[find.text for find in group] for group in enumerations(text)] == listed
+
+
+def named(name: str, **properties: dict[str, Any]) -> Tool:
+    properties = properties or {"city": S}
+    return tool(name, "", " ".join(properties), **properties)
+
+
+@each_row(
+    ("prompt", "names", "calls"),
+    [
+        ("Call tool_8 for Paris", "tool_7 tool_8", "tool_8"),
+        ("Please use f.", "e f", "f"),
+        ("Call a for Paris", "b a", "a"),
+        ("Call `a` for Paris", "b a", "a"),
+        ("Try the list tool for Paris", "look list", "list"),
+        ("Call the function get_town for Paris", "get_city get_town", "get_town"),
+        ("Use `get_weather_v2` for Paris.", "get_weather get_weather_v2", "get_weather_v2"),
+        ("get_weather_v2 for Paris.", "get_weather get_weather_v2", "get_weather_v2"),
+        ("Use get_weather for Paris.", "get_weather_v2 get_weather", "get_weather"),
+        ("get weather in Paris", "weather_history get_weather", "get_weather"),
+        ("Get-Weather for Paris", "weather_history getWeather", "getWeather"),
+        ("getWeather for Paris", "get_weather getWeather", "getWeather"),
+        ("GET_WEATHER for Paris", "weather get_weather", "get_weather"),
+        ('get_weather(city="Paris")', "weather get_weather", "get_weather"),
+        ("use mcp__a__get for Paris", "mcp__b__get mcp__a__get", "mcp__a__get"),
+        ("What's the weather in Paris? Use api_2.", "get_weather api_2", "api_2"),
+        ("Use api_2. What's the weather in Paris?", "get_weather api_2", "api_2"),
+        ("Call get_weather and get_time for Paris", "get_time get_weather", "get_weather get_time"),
+        ("Don't use api_1; use api_2 for Paris", "api_1 api_2", "api_2"),
+        ("Weather in Paris without get_weather", "get_weather", ""),
+        ("Search and replace in Paris", "replace search_and_replace", "search_and_replace"),
+        # Words of a sentence are no names, and what fits by its words comes as before.
+        ("Look up the weather in Paris", "look_up get_weather", "get_weather"),
+        ("What a weather in Paris!", "a get_weather", "get_weather"),
+        ("How is the weather in Paris?", "weather_map get_weather", "weather_map"),
+        ("Use the api_2 tool to get weather in Paris", "get_weather api_2", "api_2"),
+    ],
+)
+def test_a_tool_that_the_prompt_names_is_called(prompt: str, names: str, calls: str) -> None:
+    made = planned(prompt, tuple(map(named, names.split())))
+    assert [name for name, _ in made] == calls.split()
+    if "Paris" in prompt:
+        assert all(arguments == {"city": "Paris"} for _, arguments in made)
+
+
+def test_the_name_of_a_tool_is_no_argument() -> None:
+    [(_, arguments)] = planned("Use `save_text` with 'hello'", (named("save_text", text=S),))
+    assert arguments == {"text": "hello"}
+
+
+def test_a_forced_call_is_of_the_tool_that_the_prompt_names() -> None:
+    tools = (named("get_weather"), named("api_2"))
+    assert forced_call("Weather in Paris by api_2", tools).tool.name == "api_2"
