@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from app.core.late import dataclass
@@ -60,10 +61,27 @@ def reply(request: ModelRequest) -> ModelReply:
         )
     blocks += [call(planned.tool.name, planned.arguments) for planned in calls]
     if not calls:
-        text = known.prose if form is None else structured_answer(form, known)
-        blocks.append(ReplyBlock("text", text))
+        blocks.append(ReplyBlock("text", _answer(known, form)))
     reply = ModelReply(tuple(blocks), "calls" if calls else "stop")
     return shorten(reply, request.params.get("max_tokens"))
+
+
+def conclusion(request: ModelRequest, prose: str) -> ModelReply:
+    """The turn that ends a run with these words: as the arguments of the tool that ends one, which
+    was not called yet, or in the requested format, if any."""
+    history = history_of(request.messages)
+    known = replace(_known(history, request), prose=prose)
+    called = {part.name for _, part in history.calls_made}
+    offered = _offered(request.tools, request.choice)
+    final = [tool for tool in offered if is_final(tool) and tool.name not in called]
+    if final:
+        planned = _concluding(final[0], known, history)
+        return ModelReply((call(planned.tool.name, planned.arguments),), "calls")
+    return ModelReply((ReplyBlock("text", _answer(known, request.params.get("format"))),))
+
+
+def _answer(known: KnownFacts, form: Mapping[str, Any] | None) -> str:
+    return known.prose if form is None else structured_answer(form, known)
 
 
 def _known(history: PromptHistory, request: ModelRequest) -> KnownFacts:

@@ -30,6 +30,7 @@ from app.protocols.server import ModelReply, ReplyBlock, call
 from app.schema.schema_checks import Place
 from app.simulator.faults import Injected, by_name
 from app.simulator.history import CallOutcome, history_of
+from app.simulator.model import conclusion
 from app.simulator.plan import finds, fitted, mapping, resolved, type_of, words
 
 _OVER = "The scenario is over: it has no turn {number}. Start a new session to play it again."
@@ -248,16 +249,16 @@ class CodingAgent:
         wanted = _change(prompt)
         failed = next((outcome for outcome in past.results if _has_failed(outcome)), None)
         if failed is not None:
-            return _closing_turn(f"That did not work: {failed.text.strip()[:300]}")
+            return _closing_turn(request, f"That did not work: {failed.text.strip()[:300]}")
         if count == 0:
             return _calling(f"I'll read {file}.", hands.read(file))
         change = _Change.of(_file_text(past.results[0], file) if past.results else "", wanted)
         if change is None:
-            return _closing_turn(f"I read {file}, and found nothing in it to replace.")
+            return _closing_turn(request, f"I read {file}, and found nothing in it to replace.")
         edits = hands.edits(file, change)
         if count <= len(edits):
             return _calling(f"Now I'll edit {file}.", edits[count - 1])
-        return _closing_turn(f"Done: in {file}, “{change.old}” is now “{change.new}”.")
+        return _closing_turn(request, f"Done: in {file}, “{change.old}” is now “{change.new}”.")
 
 
 def _unquote(prompt: str) -> str:
@@ -266,8 +267,8 @@ def _unquote(prompt: str) -> str:
     return bare[1:-1] if len(bare) > 1 and bare[0] == bare[-1] == '"' else bare
 
 
-def _closing_turn(text: str) -> ScenarioTurn:
-    return ScenarioTurn(ModelReply((ReplyBlock("text", text),)))
+def _closing_turn(request: ModelRequest, text: str) -> ScenarioTurn:
+    return ScenarioTurn(conclusion(request, text))
 
 
 def _calling(text: str, block: ReplyBlock) -> ScenarioTurn:

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +256,37 @@ def test_without_a_change_that_is_named_the_first_line_is_edited() -> None:
     run((READ, EDIT), "Read /project/a.md and edit it.", answer)
     assert given[0]["file_path"] == "/project/a.md"
     assert (given[1]["old_string"], given[1]["new_string"]) == ("First.", "First. (edited)")
+
+
+def test_the_end_has_the_requested_format_or_is_the_call_that_ends_a_run() -> None:
+    report = {
+        "type": "object",
+        "properties": {"summary": S, "ok": B},
+        "required": ["summary", "ok"],
+    }
+    history = (
+        user(PROMPT),
+        called(("c", "Read", '{"file_path": "notes.txt"}')),
+        results(("c", "1\tA colour.")),
+        called(("d", "Edit", "{}")),
+        results(("d", "Edited.")),
+    )
+    format_ = {"format": {"schema": report}}
+    turn = CodingAgent().turn(ModelRequest("m", "", history, (READ, EDIT), ToolChoice(), format_))
+    assert turn is not None
+    value = json.loads(turn.reply.text)
+    assert "is now" in value["summary"]
+    assert isinstance(value["ok"], bool)
+    final = Tool("StructuredOutput", "", report)
+    asked = ModelRequest("m", "", history, (READ, EDIT, final), ToolChoice())
+    turn = CodingAgent().turn(asked)
+    assert turn is not None
+    [block] = turn.reply.calls
+    assert "is now" in json.loads(block.text)["summary"]
+    more = (called(("e", "StructuredOutput", block.text)), results(("e", "Ok")))
+    ended = CodingAgent().turn(replace(asked, messages=(*history, *more)))
+    assert ended is not None
+    assert not ended.reply.calls
 
 
 def test_what_fails_or_is_not_there_ends_the_run() -> None:

@@ -15,6 +15,7 @@ from app.protocols.server import ModelReply
 from app.simulator.app import ENDS
 from app.simulator.model import is_final
 from app.simulator.model import reply as model_reply
+from tests.simulator.client_loop import SHAPES, loop
 from tests.simulator.factories import WEATHER, asking, called, results, user
 from tests.tables import each_row
 
@@ -38,6 +39,16 @@ PLAIN = {
         "mood": {"type": "STRING", "enum": ["low", "high"]},
     },
     "required": ["days", "mood"],
+}
+GEMINI_REPORT = {
+    "type": "OBJECT",
+    "properties": {
+        "city": {"type": "STRING"},
+        "temperature": {"type": "NUMBER"},
+        "sky": {"type": "STRING", "enum": ["cloudy", "sunny"]},
+        "summary": {"type": "STRING"},
+    },
+    "required": ["city", "temperature", "sky", "summary"],
 }
 CHAT = {"model": "m", "messages": [{"role": "user", "content": PROMPT}]}
 GEMINI = {"contents": [{"role": "user", "parts": [{"text": PROMPT}]}]}
@@ -89,6 +100,11 @@ FORMS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
 }
 
 
+def _members(body: dict[str, Any]) -> dict[str, Any]:
+    """The members of a request without its messages."""
+    return {name: body[name] for name in body if name not in ("messages", "input", "contents")}
+
+
 @each_row(("end", "body"), FORMS.values())
 def test_an_answer_satisfies_the_schema_that_was_asked_for(
     end: str, body: Callable[[Any], dict[str, Any]]
@@ -96,6 +112,22 @@ def test_an_answer_satisfies_the_schema_that_was_asked_for(
     value = json.loads(answer(end, body(REPORT)))
     jsonschema_rs.validate(REPORT, value)
     assert value["city"] == "Paris"
+
+
+@each_row(
+    ("end", "members"),
+    [
+        *((end, _members(body(REPORT))) for end, body in FORMS.values()),
+        ("gemini", _members(gemini(responseSchema=GEMINI_REPORT))),
+    ],
+)
+def test_the_answer_after_tool_calls_satisfies_the_schema(
+    end: str, members: dict[str, Any]
+) -> None:
+    for shape in SHAPES[::18]:
+        names, text = loop(end, {**shape, "split": False, "ids": "own"}, **members)
+        assert names == ["calculator", "get_weather"]
+        jsonschema_rs.validate(REPORT, json.loads(text))
 
 
 @each_row(
