@@ -1,6 +1,7 @@
 """Coding agents against the simulator, without a key: each reads a file and edits it.
 
     python bench/agents.py NODE_MODULES [--tap] [--hold SECONDS [--results]] [AGENT ...]
+    python bench/agents.py NODE_MODULES --resume [AGENT ...]
 
 NODE_MODULES is a folder in which these packages of npm are installed, all of them or some:
 @anthropic-ai/claude-code@2.1.330, @openai/codex@0.169.0, @google/gemini-cli@0.61.0,
@@ -12,8 +13,10 @@ simulator of its own, and nothing of the user's configuration. With --tap it is 
 and every call stops there: the first one runs at once, the one that edits after so many seconds,
 with other arguments, which are what the file must show then. With --results it is every result that
 stops: what the agent read is held so long and edited, so that there is nothing left to replace,
-which is what the model must say then, with the file as it was. How many requests came with `stream:
-false` is told. Exit code 1 where an agent did not do its work.
+which is what the model must say then, with the file as it was. With --resume each works twice
+behind a tap that stops at calls, the second time in its continued conversation, and the calls that
+did not wait are counted. How many requests came with `stream: false` is told. Exit code 1 where an
+agent did not do its work.
 """
 
 from __future__ import annotations
@@ -36,10 +39,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from app.commands.tap import LocalServer, find_or_start
 from app.store.database import owner_of
+from app.tap import agents as launchers
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE, TEXT = "notes.txt", "The colour of the sky.\nSecond line.\n"
 PROMPT = f"Read {FILE}, then replace 'colour' with 'color' in it."
+NEXT_PROMPT = f"Read {FILE}, then replace 'Second' with 'color' in it."
+"""The prompt of a conversation that is continued."""
 LONGEST_S = 180
 EDITED = "hue"
 """What a held call writes in the place of "color"."""
@@ -190,11 +196,11 @@ class Work:
         name: str,
         command: Sequence[str | Path],
         environ: Mapping[str, str],
-        word: str = "color",
+        text: str = TEXT.replace("colour", "color"),
         more_s: float = 0,
     ) -> bool:
-        """Whether the agent did its work, which writes `word`; what it said goes to the terminal.
-        It may take `more_s` seconds longer."""
+        """Whether the agent did its work, after which the file holds `text`; what it said goes to
+        the terminal. It may take `more_s` seconds longer."""
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         own = {"HOME": str(self.folder / "home"), "TERM": "dumb", "NO_COLOR": "1"}
         try:
@@ -211,7 +217,7 @@ class Work:
             code, said = str(ran.returncode), ran.stdout
         except subprocess.TimeoutExpired as error:
             code, said = "none, for it took too long", str(error.stdout or "")
-        done = (self.folder / "work" / FILE).read_text() == TEXT.replace("colour", word)
+        done = (self.folder / "work" / FILE).read_text() == text
         last = "\n  ".join(said.strip().splitlines()[-3:])
         print(f"{name}: {'done' if done else 'NOT DONE'}, exit code {code}\n  {last}", flush=True)
         return done and code == "0"
@@ -231,32 +237,75 @@ def tried(agent: Agent, program: Path) -> bool:
 
 @dataclass(frozen=True)
 class TappedAgent:
-    """The launcher's name of an agent with its own arguments, the protocol that it speaks and where
-    the simulator does."""
+    """The launcher's name of an agent, or else its program, with its own arguments, the protocol
+    that it speaks and where the simulator does. `resumed` are the arguments that continue its last
+    conversation, and `opening` begin one without calls, where one with calls cannot be resumed."""
 
     name: str
     protocol: str
     path: str
     arguments: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
+    resumed: Sequence[str] = ()
+    opening: Sequence[str] = ()
+
+    def command(self, db: Path, *options: str, resumed: bool | None = None) -> Sequence[str]:
+        known = [self.name] if self.name in launchers.AGENTS else []
+        words = ("tap", *known, "--db", str(db), "--upstream", "scenario", *options, "--")
+        own = self.resumed if resumed else self.arguments
+        if resumed is False and self.opening:
+            own = self.opening
+        program = [] if known else [self.name]
+        return (sys.executable, "-m", "app.cli", *words, *program, *own)
 
 
 _CODEX_EXEC = ("exec", "--skip-git-repo-check", "-s", "workspace-write", "-m", "gpt-5-codex")
 _OPENCODE_ENV = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
 
+_CLAUDE = ("--allowedTools", "Read,Edit")
+_GEMINI = ("-m", "gemini-2.5-pro", "--yolo")
+_QWEN = ("--auth-type", "openai", "--yolo")
 TAPPED = {
     "claude-code": TappedAgent(
-        "claude", "anthropic", "/anthropic", ("-p", PROMPT, "--allowedTools", "Read,Edit")
+        "claude",
+        "anthropic",
+        "/anthropic",
+        ("-p", PROMPT, *_CLAUDE),
+        resumed=("-c", "-p", NEXT_PROMPT, *_CLAUDE),
     ),
-    "codex": TappedAgent("codex", "openai_responses", "/openai/v1", (*_CODEX_EXEC, PROMPT)),
+    "codex": TappedAgent(
+        "codex",
+        "openai_responses",
+        "/openai/v1",
+        (*_CODEX_EXEC, PROMPT),
+        resumed=(*_CODEX_EXEC, "resume", "--last", NEXT_PROMPT),
+    ),
     "gemini-cli": TappedAgent(
         "gemini",
         "gemini",
         "/gemini",
-        ("-m", "gemini-2.5-pro", "--yolo", "-p", PROMPT),
+        (*_GEMINI, "-p", PROMPT),
         {"GEMINI_CLI_TRUST_WORKSPACE": "true"},
+        (*_GEMINI, "--resume", "latest", "-p", NEXT_PROMPT),
+        # It sends each result of a resumed history twice, which Google refuses.
+        (*_GEMINI, "-p", "Hello"),
     ),
-    "opencode": TappedAgent("opencode", "anthropic", "/anthropic", ("run", PROMPT), _OPENCODE_ENV),
+    "opencode": TappedAgent(
+        "opencode",
+        "anthropic",
+        "/anthropic",
+        ("run", PROMPT),
+        _OPENCODE_ENV,
+        ("run", "-c", NEXT_PROMPT),
+    ),
+    "qwen-code": TappedAgent(
+        "qwen",
+        "openai_chat",
+        "/openai/v1",
+        (*_QWEN, PROMPT),
+        {"OPENAI_MODEL": "m", "OPENAI_API_KEY": "any"},
+        (*_QWEN, "-c", NEXT_PROMPT),
+    ),
 }
 KEY = "SCENARIO_API_KEY"
 """The variable of our key for the simulator: it takes any."""
@@ -314,12 +363,18 @@ class Holder(Thread):
         self._told(call["name"], since, edits)
 
 
-def tried_through_a_tap(
-    agent: Agent, binaries: Path, hold_s: float | None, *, results: bool = False
-) -> bool:
-    """Whether `agent` did its work with a server between, which saw all of it: no request went
-    elsewhere, for the file was edited by what the simulator said."""
-    row = TAPPED[agent.name]
+@dataclass(frozen=True)
+class TapBench:
+    """A server with its own database, whose upstream is the scenario, and an agent's folder."""
+
+    work: Work
+    db: Path
+    server: LocalServer
+    environ: Mapping[str, str]
+
+
+@contextmanager
+def tap_bench(row: TappedAgent, binaries: Path) -> Iterator[TapBench]:
     with simulator() as url, tempfile.TemporaryDirectory() as folder:
         work, db = Work(Path(folder)), Path(folder) / "tap.db"
         work.prepare({})
@@ -328,20 +383,65 @@ def tried_through_a_tap(
         profile = {"protocol": row.protocol, "base_url": url + row.path, "key_name": KEY}
         server.ask("POST", "/providers", {"name": "scenario", "model": "m", **profile})
         server.ask("POST", "/keys", {"name": KEY, "base_url": url + row.path})
-        words = ("tap", row.name, "--db", str(db), "--upstream", "scenario", "--")
-        environ = {
-            "PATH": f"{binaries}:{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
-            **row.environment,
-        }
-        command = (sys.executable, "-m", "app.cli", *words, *row.arguments)
+        path = f"{binaries}:{os.environ['PATH']}"
+        try:
+            yield TapBench(
+                work, db, server, {"PATH": path, "PYTHONPATH": str(ROOT), **row.environment}
+            )
+        finally:
+            owner = owner_of(db)
+            if owner is not None:
+                os.kill(owner.pid, signal.SIGTERM)
+
+
+def tried_resumed(agent: Agent, binaries: Path) -> bool:
+    """Whether each call waited for its decision, in a first run and in one that continues its
+    conversation: the call that edits is changed while it waits, which the file must show."""
+    row = TAPPED[agent.name]
+    text, right, known_ids = TEXT, True, set[str]()
+    with tap_bench(row, binaries) as bench:
+        holder = Holder(bench.server, 1)
+        holder.start()
+        for resumed, old in ((False, "colour"), (True, "Second")):
+            works = resumed or not row.opening
+            text = text.replace(old, EDITED) if works else text
+            command = row.command(bench.db, "--stop-at", "calls", resumed=resumed)
+            name = f"{agent.name}, {'resumed' if resumed else 'first run'}"
+            right = bench.work.run(name, command, bench.environ, text, 1) and right
+            calls = [call for call in _calls(bench.server) if call[1] not in known_ids]
+            passed = [name for place, _, name in calls if place not in holder.held]
+            known_ids |= {id_ for _, id_, _ in calls}
+            print(f"  calls: {len(calls)}, not held: {', '.join(passed) or 'none'}", flush=True)
+            right = right and not passed and (not works or len(calls) >= 2)
+        holder.over.set()
+        holder.join(10)
+    return right
+
+
+def _calls(server: LocalServer) -> Iterator[tuple[str, str, str]]:
+    """(path, id of the provider, name) of all calls; those of a history have ids seen before."""
+    for session in server.ask("GET", "/sessions"):
+        place = f"/sessions/{session['id']}"
+        for call in server.ask("GET", place)["calls"]:
+            yield f"{place}/calls/{call['id']}", call["provider_id"], call["name"]
+
+
+def tried_through_a_tap(
+    agent: Agent, binaries: Path, hold_s: float | None, *, results: bool = False
+) -> bool:
+    """Whether `agent` did its work with a server between, which saw all of it: no request went
+    elsewhere, for the file was edited by what the simulator said."""
+    row = TAPPED[agent.name]
+    with tap_bench(row, binaries) as bench:
+        server = bench.server
         holder = None if hold_s is None else Holder(server, hold_s, results=results)
-        word = "color"
+        text = TEXT.replace("colour", "color")
         if holder is not None:
             holder.start()
-            word = "colour" if results else EDITED
+            text = TEXT if results else TEXT.replace("colour", EDITED)
         name = f"{agent.name}, through a tap"
-        done = work.run(name, command, environ, word, hold_s or 0)
+        command = row.command(bench.db)
+        done = bench.work.run(name, command, bench.environ, text, hold_s or 0)
         if holder is not None:
             holder.over.set()
             holder.join(10)
@@ -349,9 +449,6 @@ def tried_through_a_tap(
         listed = server.ask("GET", "/sessions")
         sessions = [server.ask("GET", f"/sessions/{session['id']}") for session in listed]
         bodies = list(_bodies(server, sessions))
-        owner = owner_of(db)
-        if owner is not None:
-            os.kill(owner.pid, signal.SIGTERM)
         others = [f"{other['method']} {other['path']}" for other in tap["other_requests"]]
         ended = "revoked" if tap["revoked_ms"] is not None else "NOT REVOKED"
         whole = sum(body.get("stream") is False for body in bodies)
@@ -381,8 +478,8 @@ def _bodies(
 
 def main(arguments: Sequence[str]) -> int:
     through_a_tap = "--tap" in arguments
-    results = "--results" in arguments
-    words = [word for word in arguments if word not in ("--tap", "--results")]
+    results, resume = "--results" in arguments, "--resume" in arguments
+    words = [word for word in arguments if word not in ("--tap", "--results", "--resume")]
     hold_s = None
     if "--hold" in words:
         place = words.index("--hold")
@@ -400,7 +497,12 @@ def main(arguments: Sequence[str]) -> int:
         if not program.exists():
             print(f"{agent.name}: not installed there")
             continue
-        if through_a_tap or hold_s is not None:
+        if (through_a_tap or resume or hold_s is not None) and agent.name not in TAPPED:
+            print(f"{agent.name}: has no row for a tap")
+            continue
+        if resume:
+            done = tried_resumed(agent, binaries)
+        elif through_a_tap or hold_s is not None:
             done = tried_through_a_tap(agent, binaries, hold_s, results=results)
         else:
             done = tried(agent, program)
