@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -212,11 +213,11 @@ def user_text(text: str) -> str:
             ends.setdefault(tag[2], []).append(place)
     pieces, done, place = list[str](), 0, 0
     while place < len(tags):
-        tag, own = tags[place], _is_users(tags[place][2])
-        behind = ends.get(tag[2], [])
+        tag, behind = tags[place], ends.get(tags[place][2], [])
         following = bisect.bisect(behind, place)
         place += 1
-        if tag[1] or own is None or following == len(behind):
+        own = _is_users(tag[2]) if following < len(behind) and not tag[1] else None
+        if own is None:
             continue
         end = tags[behind[following]]
         pieces.append(text[done : tag.start()])
@@ -226,6 +227,7 @@ def user_text(text: str) -> str:
     return "".join([*pieces, text[done:]]).strip() if pieces else text
 
 
+@lru_cache(maxsize=1_000)
 def _is_users(tag: str) -> bool | None:
     """Whether a tag of this name is around the user's own words; None if it is no client's tag."""
     name = "_".join(words(tag))
