@@ -66,6 +66,7 @@ from app.protocols.framing import (
     text_literals,
     texts_of,
     token_lists,
+    token_spans,
     with_texts,
 )
 from app.secrets.forms import merge_spans, replace_with_stars
@@ -686,14 +687,7 @@ class StreamRedactor:
         for literal, spans in broken.values():
             for first, last in bytes_of(frame, literal, merge_spans(spans)):
                 yield at + first, at + last
-        if not has_tokens(frame):
-            return
-        entries = token_lists(frame)
-        for tokens in entries.lists:
-            texts = [token.literal.text for token in tokens]
-            for last_text in self._lasts:
-                part = _read(self._redactor, [last_text, *texts], whole=False)
-                _, *starred_texts = _spans_of(part, [last_text, *texts])
-                pairs = zip(tokens, starred_texts, strict=True)
-                stars = starred_tokens(frame, pairs, entries.apart)
-                yield from ((at + first, at + last) for first, last in stars.spans)
+        if has_tokens(frame):
+            # Which of them together are a text is unknown as well: alternatives may come before
+            # the tokens that were chosen, and the frame may end in between.
+            yield from ((at + start, at + end) for start, end in token_spans(frame) if start < end)

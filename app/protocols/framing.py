@@ -449,7 +449,7 @@ TEXT_MEMBERS = frozenset(
 
 # A quote in a comment or in an event's name must not match one in the next line. Possessive:
 # backtracking positions would cost much memory if there are many escapes.
-_TOKEN = re.compile(rb'"[^"\\\r\n]*+(?:\\[^\r\n][^"\\\r\n]*+)*+(?:"|\\?(?=[\r\n]|\Z))|[{}]')
+_TOKEN = re.compile(rb'"[^"\\\r\n]*+(?:\\[^\r\n][^"\\\r\n]*+)*+(?:"|\\?(?=[\r\n]|\Z))|[{}\[\]]')
 _CUT_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _CHARACTER = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\."
@@ -526,15 +526,19 @@ def text_literals(
 ) -> Iterator[StringSpan]:
     """The strings of `members`, by default those that become text of a part; the last one may lack
     its end. In a `broken` frame also the last string, whatever its member."""
-    names, name = [b""], b""
+    above: list[tuple[bytes, bool]] = []
+    name, in_list = b"", False
     for token in _TOKEN.finditer(frame):
         mark = token[0]
-        if mark == b"{":
-            names.append(name)
-        elif mark == b"}":
-            name = names.pop() if len(names) > 1 else b""
+        if mark in (b"{", b"["):
+            above.append((name, in_list))
+            in_list = mark == b"["
+            continue
+        if mark in (b"}", b"]"):
+            name, in_list = above.pop() if above else (b"", False)
         elif _IS_NAME.match(frame, token.end()):
             name = text_of(mark).encode("utf-8", "replace") if b"\\" in mark else mark[1:-1]
+            continue
         elif len(mark) > 1 and mark.endswith(b'"'):
             if name in members:
                 yield StringSpan(name, token.start() + 1, token.end() - 1, text_of(mark))
@@ -543,6 +547,8 @@ def text_literals(
             yield StringSpan(
                 name, token.start() + 1, token.start() + len(literal), text_of(literal + b'"')
             )
+        if not in_list:
+            name = b""  # What follows is a name, even if the frame ends before its colon.
 
 
 def text_of(string: bytes) -> str:
@@ -577,9 +583,15 @@ _MARK = re.compile(rb'"[^"\\\r\n]*+(?:\\[^\r\n][^"\\\r\n]*+)*+("?)|[{}\[\]]')
 _BRACKET = re.compile(rb"[{}\[\]]")
 _IS_NAME = re.compile(rb"\s*:")
 
-_NAME = re.compile(
-    rb'"(?:t|\\u0074)(?:o|\\u006[fF])(?:k|\\u006[bB])(?:e|\\u0065)(?:n|\\u006[eE])"\s*:'
-)
+
+def _name_pattern(name: str) -> bytes:
+    """A pattern of the member `name` and its colon; the letters may be escaped."""
+    letters = (rf"(?:{letter}|\\u(?i:{ord(letter):04x}))" for letter in name)
+    return rf'"{"".join(letters)}"\s*:'.encode()
+
+
+_NAME = re.compile(_name_pattern("token"))
+_NUMBERS = re.compile(_name_pattern("bytes") + rb"\s*\[([^\[\]{}]*)")
 
 _BESIDE = b"top_logprobs"
 """The alternatives in an entry."""
@@ -634,6 +646,14 @@ def has_tokens(frame: bytes) -> bool:
     return _NAME.search(frame) is not None
 
 
+def token_spans(frame: bytes) -> Iterator[Span]:
+    """The bytes of all tokens of `frame` and of the numbers that spell them, also of entries that
+    the end of the frame cuts off."""
+    for literal in text_literals(frame, {b"token"}):
+        yield literal.start, literal.end
+    yield from (numbers.span(1) for numbers in _NUMBERS.finditer(frame))
+
+
 def _marks(frame: bytes) -> Iterator[re.Match[bytes]]:
     """Strings and brackets; also those in an unterminated string, which may not be one."""
     for mark in _MARK.finditer(frame):
@@ -660,6 +680,7 @@ def token_lists(frame: bytes) -> TokenLists:
             name = text_of(sign).encode("utf-8", "replace") if b"\\" in sign else sign[1:-1]
         elif name == b"token":
             top.token = StringSpan(name, mark.start() + 1, mark.end() - 1, text_of(sign))
+            name = b""  # What follows is a name, even if the frame ends before its colon.
     while len(stack) > 1:
         _close(stack.pop(), stack[-1], len(frame), result)
     return result

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.core.serialization import to_row
@@ -270,7 +270,50 @@ async def test_what_no_delta_brings_shows_no_secret_in_pieces(way: str) -> None:
     seen_by_nobody(await written(protocol, [body], limits=ONE))
 
 
+@each_row(
+    ("protocol", "body"),
+    [
+        # The alternatives come first; the tokens that were chosen end before they say as much.
+        (
+            "gemini",
+            b'data: {"candidates": [{"logprobsResult": {"topCandidates": [{"candidates": [{"token":'
+            b' "sk-c"}]}, {"candidates": [{"token": "anary/0f1e2d"}]}], "chosenCandidates": [{"tok',
+        ),
+        # The last token has no end.
+        (
+            "openai_chat",
+            b'data: {"choices": [{"delta": {}, "logprobs": {"content": [{"token": "sk-c"},'
+            b' {"token": "anary/0f1e2d+3c4',
+        ),
+        # A name that the end keeps from its colon is no token, and no text.
+        (
+            "openai_chat",
+            b'data: {"choices": [{"delta": {}, "logprobs": {"content": [{"token": "sk-c"},'
+            b' {"token": "anary/0f1e2d", "logprob"',
+        ),
+        (
+            "gemini",
+            b'data: {"candidates": [{"content": {"parts": [{"text": "sk-c"}, {"text":'
+            b' "anary/0f1e2d", "thoughtSig',
+        ),
+        # Numbers before the token that they spell.
+        (
+            "openai_chat",
+            b'data: {"choices": [{"delta": {}, "logprobs": {"content": [{"bytes": [115, 107, 45,'
+            b' 99, 97, 110, 97, 114, 121, 47, 48, 102, 49], "token": "sk-canar',
+        ),
+    ],
+)
+async def test_an_unfinished_frame_shows_no_secret_in_pieces(protocol: str, body: bytes) -> None:
+    saved = await written(protocol, [body])
+    assert saved.data.startswith(body[:30])
+    seen_by_nobody(saved)
+
+
 @UNHURRIED
+@example("tokens of Gemini", 57)
+@example("tokens of Gemini", 107)
+@example("tokens of a whole body of Responses", 224)
 @given(st.sampled_from(sorted(WAYS)), st.integers(0, 2**32))
 def test_nor_however_it_is_cut_escaped_and_broken_off(way: str, seed: int) -> None:
     random_ = random.Random(seed)
