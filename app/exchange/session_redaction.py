@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from itertools import chain
 from typing import Any, AnyStr
 
 from app.core.errors import BadInput
@@ -37,9 +36,9 @@ from app.core.serialization import with_texts
 from app.core.tools import Content, ToolResult
 from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
 from app.protocols.framing import Delta, star_deltas
-from app.secrets.detection import certain_spans, decoded_texts, header_spans, secret_spans
+from app.secrets.detection import header_spans
 from app.secrets.forms import Span, merge_spans, replace_with_stars
-from app.secrets.names import is_long_opaque
+from app.secrets.likely_secrets import SecretCollector, likely_spans, redact_likely
 from app.secrets.redaction import SHORTEST, Redactor
 
 _OWN = frozenset(
@@ -82,44 +81,21 @@ def redact_session(
 def secret_values(bundle: SessionBundle) -> set[str]:
     """The values that are redacted everywhere: keys of known formats, and values that look like a
     secret and are too long to occur by chance. Excludes the names and hosts of the session."""
-    values: set[str] = set()
-    sure: set[str] = set()
-    seen: set[str] = set()
+    collector = SecretCollector()
 
-    def look(name: str, text: str) -> str:
-        places = _by_name(name, text)
-        values.update(
-            candidate
-            for candidate in (text[start:end] for start, end in places)
-            if is_long_opaque(candidate)
-        )
-        if text not in seen:
-            seen.add(text)
-            for candidate in chain([text], decoded_texts(text)):
-                sure.update(candidate[start:end] for start, end in certain_spans(candidate))
-                maybe = (candidate[start:end] for start, end in secret_spans(candidate))
-                values.update(value for value in maybe if is_long_opaque(value))
+    def add(name: str, text: str) -> str:
+        collector.add(text, _by_name(name, text))
         return text
 
     for logged in bundle.log:
         if not isinstance(logged.event, PartDelta):  # whose whole text is searched below
-            with_texts(type(logged.event), logged.event, look, left=_OWN)
+            with_texts(type(logged.event), logged.event, add, left=_OWN)
     streamed = _streams(bundle.log).values()
     joined = ("".join(_chunk_text(candidate) for candidate in part) for part in streamed)
     answers = (recording.data.decode("latin-1") for recording in bundle.recordings.values())
     for text in (bundle.title, *bundle.tags, *joined, *answers):
-        look("", text)
-    ours = _own_words(bundle)
-    values = {
-        candidate
-        for candidate in values
-        if not any(word in candidate or candidate in word for word in ours)
-    }
-    return {
-        candidate
-        for candidate in values | sure
-        if len(candidate) >= SHORTEST and candidate.strip("*")
-    }
+        collector.add(text)
+    return collector.values(_own_words(bundle))
 
 
 def _own_words(bundle: SessionBundle) -> set[str]:
@@ -201,9 +177,9 @@ class _SessionRedactor:
     def _text(self, name: str, text: str) -> str:
         masked = self.done_before.get(text)
         if masked is None:
-            masked = self.known.redact_text(text)
-            if self.shapes:
-                masked = replace_with_stars(masked, merge_spans(secret_spans(masked)), "*")
+            masked = (
+                redact_likely(text, self.known) if self.shapes else self.known.redact_text(text)
+            )
             self.done_before[text] = masked
         return replace_with_stars(masked, _by_name(name, masked) if self.shapes else (), "*")
 
@@ -236,8 +212,7 @@ class _SessionRedactor:
                     after[start + first : start + last] = b"*" * (last - first)
         data = self.known.redact_bytes(bytes(after))
         if self.shapes:
-            likely = merge_spans(secret_spans(data.decode("latin-1")))
-            data = replace_with_stars(data, likely, b"*")
+            data = replace_with_stars(data, likely_spans(data.decode("latin-1")), b"*")
         if data == before:
             return recording, 0
         new = _changed_spans(before, data)

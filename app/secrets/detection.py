@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
 from app.secrets.forms import Span, wrapped_base64
-from app.secrets.names import is_long_opaque, is_opaque, is_secret
+from app.secrets.names import is_long_opaque, is_opaque, is_secret, names_key
 
 
 class KeyShape(NamedTuple):
@@ -124,9 +124,12 @@ def may_be_key(value: str) -> bool:
 # In a text ----------------------------------------------------------------------------------------
 
 _SLACK = re.compile(r"hooks\.slack\.com/services/(?P<v>[A-Za-z0-9/]{20,})")
-_BEARER = re.compile(
-    r"(?<![a-z0-9])(?:bearer|basic)(?:\s|%20|\+)+(?P<v>(?![A-Za-z]+(?:[^A-Za-z0-9._~+/=-]|\Z))"
-    r"[A-Za-z0-9._~+/=-]{12,})",
+_BEARER = tuple(
+    re.compile(
+        rf"{scheme}(?<![a-z0-9]{scheme})(?:\s|%20|\+)+"
+        r"(?P<v>(?![A-Za-z]+(?:[^A-Za-z0-9._~+/=-]|\Z))[A-Za-z0-9._~+/=-]{12,})"
+    )
+    for scheme in ("bearer", "basic")
 )
 _AUTHORIZED = re.compile(
     r"authorization(?:\\*[\"'])?\s*[:=]\s*(?:\\*[\"'])?(?:[A-Za-z][A-Za-z0-9-]* +)?"
@@ -155,11 +158,21 @@ _ASSIGNED = tuple(
         "passphrase",
     )
 )
+_NAMED_LIKE_KEYS = tuple(
+    re.compile(
+        rf"{word}(?P<rest>[\w.-]{{0,40}})(?:\\*[\"'])?(?:\s*(?:=>|:=|[:=])\s*|[ \t]+)(?:\\*[\"'])?"
+        r"(?P<v>[^\s\"',;{}\[\]()<>$*\\&]{16,})"
+    )
+    for word in ("token", "secret", "key", "pass", "pwd", "pat", "jwt", "psk", "auth", "cred")
+)
+"""A name with one of these words, and its value, also as an option of a command."""
+_NAME_BEFORE = re.compile(r"[\w.-]{0,60}\Z")
+
 _IN_URL = re.compile(r"(?<=://)[^\s/:@\"'\\]*:(?P<v>[^\s/@\"'\\]+)(?=@)")
 _USER = re.compile(r"(?<=://)(?P<v>[^\s/:@\"'\\]{8,})(?=:[^\s/@\"'\\]*@|@)")
 _MEMBER = re.compile(r"[?&;](?P<name>[A-Za-z0-9_.-]{2,40})=(?P<v>[^\s&;#\"'\\<>]{8,})")
 _COOKIES = re.compile(
-    r"(?<![a-z0-9])(?:set-)?cookie(?:\\*[\"'])?\s*:\s*(?:\\*[\"'])?"
+    r"cookie(?<![a-z0-9]cookie)(?:\\*[\"'])?\s*:\s*(?:\\*[\"'])?"
     r"(?P<all>[\w.-]+=[^;\s\"'\\]*(?:;\s*[\w.-]+(?:=[^;\s\"'\\]*)?)*)",
 )
 _PRIVATE = re.compile(
@@ -168,9 +181,13 @@ _PRIVATE = re.compile(
 )
 _LINE = re.compile(r"\\[nr]|\s+|(?P<v>[^\\\s]+)")
 
-_BORDER = re.compile(
-    r"(?:\x1b|(?<!\\)\\++(?:u001[bB]|x1[bB]|033|e))\[[0-9;]*+[A-Za-z]"
-    r"|(?<!\\)\\++(?:[nrtbfv]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})"
+_COLOUR = r"\[[0-9;]*+[A-Za-z]"
+_BORDERS = (
+    re.compile(rf"\x1b{_COLOUR}"),
+    re.compile(
+        r"\\(?<!\\\\)\\*+"
+        rf"(?:(?:u001[bB]|x1[bB]|033|e){_COLOUR}|[nrtbfv]|u[0-9a-fA-F]{{4}}|x[0-9a-fA-F]{{2}})"
+    ),
 )
 """Escapes that are one character in JSON and similar notations, or invisible on a terminal, but end
 in a letter or a digit, which is not part of the following word."""
@@ -189,6 +206,7 @@ _NAMED = re.compile(
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9-]* )?(?P<v>.+)", re.DOTALL)
 
 _WORD = re.compile("[A-Za-z]+|[0-9]+")
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 _NAME = re.compile(r"[a-z_]\w*(?:\.[a-z_]\w*)*")
 _DOTTED = re.compile(r"[a-z_]\w*(?:\.[a-z_]\w*)*\.?")
 _ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<plain>[\"'\\/]))")
@@ -199,23 +217,25 @@ _LONG_RUN = 64 * 1024
 
 def secret_spans(text: str) -> list[Span]:
     """The spans in `text`, as it is, that look like secrets."""
-    if "\\" in text or "\x1b" in text:
-        text = _BORDER.sub(lambda border: " " * len(border[0]), text)
+    text = blank_escapes(text)
     spans = list(find_keys(text))
     # Same length: "İ" is the one letter with a longer lower case. Much faster than ignoring case.
     lower = text.replace("\u0130", "i").lower()
     if "slack" in lower:
         spans += [match.span("v") for match in _SLACK.finditer(text)]
-    if "bearer" in lower or "basic" in lower:
-        places = (
-            match.span("v") for match in _BEARER.finditer(lower) if _is_credential(text, match)
-        )
-        spans += places
+    for scheme in _BEARER:
+        schemes = scheme.finditer(lower)
+        spans += [match.span("v") for match in schemes if _is_credential(text, match)]
     if "authorization" in lower:
         places = (match.span("v") for match in _AUTHORIZED.finditer(lower))
         spans += [(start, end) for start, end in places if is_opaque(text[start:end])]
-    for named in _ASSIGNED:
-        spans += [match.span("v") for match in named.finditer(lower) if not _is_code(match)]
+    for assigned in _ASSIGNED:
+        spans += [
+            match.span("v") for match in assigned.finditer(lower) if not _is_code(text, match)
+        ]
+    for named in _NAMED_LIKE_KEYS:
+        matches = named.finditer(lower)
+        spans += [match.span("v") for match in matches if _is_named_key(text, match)]
     if "://" in text:
         spans += [
             match.span("v") for match in _IN_URL.finditer(text) if not _NAMED.fullmatch(match["v"])
@@ -232,6 +252,14 @@ def secret_spans(text: str) -> list[Span]:
             lines = _LINE.finditer(text, *match.span("all"))
             spans += [line.span("v") for line in lines if line["v"]]
     return spans
+
+
+def blank_escapes(text: str) -> str:
+    """`text` with blanks in place of what ends in a letter but belongs to no word."""
+    if "\\" in text or "\x1b" in text:
+        for border in _BORDERS:
+            text = border.sub(lambda found: " " * len(found[0]), text)
+    return text
 
 
 def certain_spans(text: str) -> list[Span]:
@@ -253,17 +281,31 @@ def _is_credential(text: str, match: re.Match[str]) -> bool:
         return False
 
 
-def _is_code(match: re.Match[str]) -> bool:
-    """Whether the assigned value is a word, a URL, or code that reads it: a name, an attribute, a
-    call."""
-    value, text = match["v"], match.string
-    if _WORD.fullmatch(value) or "://" in value:
+def _is_code(text: str, match: re.Match[str]) -> bool:
+    """Whether the assigned value is a word, a URL, the name of a variable, or code that reads it: a
+    name, an attribute, a call."""
+    value = match["v"]
+    if _WORD.fullmatch(value) or "://" in value or _VARIABLE.fullmatch(text, *match.span("v")):
         return True
+    text = match.string
     if text[match.start("v") - 1] in "\"'":
         return False
     if _DOTTED.fullmatch(value) and text[match.end("v") : match.end("v") + 1] in ("(", "["):
         return True
     return _NAME.fullmatch(value) is not None and not any(letter.isdigit() for letter in value)
+
+
+def _is_named_key(text: str, match: re.Match[str]) -> bool:
+    """Whether the name says that the value is a key, and the value looks like one."""
+    start, end = match.span("v")
+    value = text[start:end]
+    is_whole = "=" not in value.rstrip("=") and "://" not in value
+    if not (is_whole and is_long_opaque(value) and _is_random(value)):
+        return False
+    before = _NAME_BEFORE.search(text[max(0, match.start() - 60) : match.start()])
+    name = (before[0] if before else "") + text[match.start() : match.end("rest")]
+    is_assigned = any(sign in match.string[match.end("rest") : start] for sign in ":=")
+    return (is_assigned or name.startswith("--")) and names_key(name, value)
 
 
 def header_spans(name: str, value: str) -> list[Span]:
@@ -279,13 +321,15 @@ def header_spans(name: str, value: str) -> list[Span]:
 
 def decoded_texts(text: str) -> Iterator[str]:
     """The texts encoded in `text` by base64, percent signs or escapes."""
-    if "%" in text:
-        yield unquote(text, errors="replace")
-    if "\\" in text:
-        once = _ESCAPE.sub(_unescape, text)
-        yield once
-        if "\\" in once:
-            yield _ESCAPE.sub(_unescape, once)
+    if "%" in text and (unquoted := unquote(text, errors="replace")) != text:
+        yield unquoted
+    before = text
+    for _ in range(2):
+        unescaped = _ESCAPE.sub(_unescape, before) if "\\" in before else before
+        if unescaped == before:
+            break
+        yield unescaped
+        before = unescaped
     lines = (block for block, _ in wrapped_base64(text))
     texts: list[str] = []
     for data in chain((run[0] for run in _RUN.finditer(text)), lines):

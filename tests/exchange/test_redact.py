@@ -91,8 +91,9 @@ def sent(body: Any) -> dict[str, Any]:
     return {"headers": headers, "url": url, "body": json.dumps(body)}
 
 
-def planted() -> SessionBundle:
-    text = everything()
+def planted(text: str) -> SessionBundle:
+    """A session with `text` in every place that a text can have; of a long one the beginning in
+    its title."""
     profile = Profile("mine", "anthropic", "https://api.anthropic.com", headers={"x-note": text})
     tool = Tool(
         "fetch",
@@ -134,10 +135,12 @@ def planted() -> SessionBundle:
         2: Recording(2, [RecordedChunk(6, echoed)]),
     }
     tags = tuple(PLANTED)
-    return SessionBundle(log.session(), f"T {text}", events, recordings, tags, "", 5, look())
+    return SessionBundle(
+        log.session(), f"T {text[:5_000]}", events, recordings, tags, "", 5, look()
+    )
 
 
-WHOLE = planted()
+WHOLE = planted(everything())
 MASKED = redact_bundle(WHOLE, {KNOWN}, ENV, ())
 
 

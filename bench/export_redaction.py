@@ -1,0 +1,61 @@
+"""How long redacting a large session for an export takes, and what of that the rules for keys take.
+
+The session is made of this repository's own files, as an agent reads them: each turn shows one as
+the result of a call and sends it back in its next request. Prints seconds of CPU.
+
+    python -m bench.export_redaction [--megabytes 10]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from itertools import cycle
+from pathlib import Path
+
+from app.core.events import CallDecided, CallEnded
+from app.core.tools import Content, ToolResult
+from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
+from app.exchange.session_redaction import redact_session
+from tests.factories import Log, settings
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("app", "docs", "tests", "templates", "static")
+MOST = 60_000
+"""Characters of one file that are read."""
+
+
+def bundle_of(megabytes: float) -> SessionBundle:
+    files = sorted(path for name in FOLDERS for path in (ROOT / name).rglob("*") if path.is_file())
+    log, size, recordings = Log().start(settings(model="m-1")).prompt("read all"), 0, {}
+    for turn, path in enumerate(cycle(files), 1):
+        text = path.read_bytes().decode("utf-8", "replace")[:MOST]
+        body = json.dumps({"model": "m-1", "messages": [{"role": "user", "content": text}]})
+        log.request(body=body).part(0, "text", *(text[n : n + 20] for n in range(0, 2_000, 20)))
+        log.call(1, "read", {"path": path.name}).end().check(f"{turn}.1")
+        log.add(CallDecided(f"{turn}.1", "run", digest="d" * 64))
+        log.add(CallEnded(f"{turn}.1", ToolResult((Content(text=text),))))
+        data = f"data: {json.dumps({'text': text[:4_000]})}\n\n".encode()
+        recordings[turn] = Recording(turn, [RecordedChunk(5, data)])
+        size += len(text) + len(body) + len(data) + 4_000
+        if size > megabytes * 1e6:
+            break
+    return SessionBundle(log.session(), "read all", log.events, recordings)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--megabytes", type=float, default=10)
+    asked = parser.parse_args()
+    bundle = bundle_of(asked.megabytes)
+    for shapes in (False, True):
+        start = time.process_time()
+        marks = redact_session(bundle, ["kn0wn+secret/of=ours-12345"], shapes=shapes).marks
+        spent = time.process_time() - start
+        what = "all that looks like a key" if shapes else "known keys alone"
+        print(f"{asked.megabytes:g} MB, {what}: {spent:.2f} s, {sum(m.count for m in marks)} spans")
+
+
+if __name__ == "__main__":
+    main()
