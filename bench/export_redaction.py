@@ -4,6 +4,8 @@ The session is made of this repository's own files, as an agent reads them: each
 the result of a call and sends it back in its next request. Prints seconds of CPU.
 
     python -m bench.export_redaction [--megabytes 10]
+
+Then, a megabyte each, texts that are made to be costly for a search that goes back.
 """
 
 from __future__ import annotations
@@ -18,10 +20,28 @@ from app.core.events import CallDecided, CallEnded
 from app.core.tools import Content, ToolResult
 from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
 from app.exchange.session_redaction import redact_session
+from app.secrets.likely_secrets import likely_spans
 from tests.factories import Log, settings
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("app", "docs", "tests", "templates", "static")
+COSTLY = {
+    "commands": "curl ",
+    "headers of commands": "curl -H 'Authorization: Bearer ",
+    "users of commands": "curl -u 'a:b",
+    "names": "key",
+    "assignments": "key=",
+    "assignments without a value": "api_key = '",
+    "beginnings of private keys": "-----BEGIN PRIVATE KEY----- ",
+    "manifests": "kind: secret data: a: ",
+    "values of manifests": "kind: secret\n a: abcdefghij",
+    "tokens": "glpat-eyJ0",
+    "endings of tokens": "T3BlbkFJ_mmk.atlasv1.",
+    "one run": "a",
+    "escapes": "\\",
+    "escaped quotes": '\\"',
+}
+"""Texts, repeated."""
 MOST = 60_000
 """Characters of one file that are read."""
 
@@ -55,6 +75,11 @@ def main() -> None:
         spent = time.process_time() - start
         what = "all that looks like a key" if shapes else "known keys alone"
         print(f"{asked.megabytes:g} MB, {what}: {spent:.2f} s, {sum(m.count for m in marks)} spans")
+    for name, text in COSTLY.items():
+        costly = text * (1_000_000 // len(text))
+        start = time.process_time()
+        count = len(likely_spans(costly))
+        print(f"1 MB of {name}: {time.process_time() - start:.2f} s, {count} spans")
 
 
 if __name__ == "__main__":

@@ -40,4 +40,5 @@ def test_the_wheel_holds_the_program_and_nothing_of_the_tests(wheel: set[str]) -
     assert files <= wheel
     assert not [name for name in wheel if name.startswith(("tests/", "bench/", ".ci/"))]
     assert not [name for name in wheel if name.endswith(".pyc")]
-    assert [name for name in wheel if name.endswith("licenses/LICENSE")]
+    licences = {"LICENSE", "static/vendor/htmx-LICENSE", "app/secrets/vendor/gitleaks-LICENSE"}
+    assert not [each for each in licences if not any(n.endswith(f"licenses/{each}") for n in wheel)]

@@ -7,7 +7,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -32,13 +32,7 @@ from app.core.late import Late
 from app.core.tools import Tool
 from app.engine.memory import look_for_garbage_less
 from app.evaluation.batch_import import read_batch
-from app.evaluation.exports import (
-    batch_ended,
-    write_csv,
-    write_html,
-    write_junit,
-    write_markdown,
-)
+from app.evaluation.exports import batch_ended, write_report
 from app.evaluation.report import (
     BatchReport,
     claim,
@@ -52,7 +46,6 @@ from app.evaluation.report import (
 from app.evaluation.results import RunResult, result_data
 from app.evaluation.spec import Spec
 from app.evaluation.spec_reader import BUILTIN, builtin_suite
-from app.exchange.bundle import ExportFile
 from app.schema.validate import check_tool
 from app.store.database import database_path, owner_of
 
@@ -73,13 +66,8 @@ TOGETHER_S = 0.05
 SHOWN = 20
 """Maximum number of failures and notes printed; a file or --json has all failures."""
 
-WRITERS: Mapping[str, Callable[[BatchReport], ExportFile]] = {
-    "junit": write_junit,
-    "csv": write_csv,
-    "html": write_html,
-    "markdown": write_markdown,
-}
-"""The formats of the report, by option."""
+FORMATS = ("junit", "csv", "html", "markdown")
+"""The formats of the report, which are options."""
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -89,7 +77,7 @@ def main(arguments: argparse.Namespace) -> int:
     spec = _spec(arguments)
     if arguments.retry_unknown and not arguments.resume:
         raise BadInput("--retry-unknown goes with --resume: it makes unknown runs again.")
-    for option in WRITERS:
+    for option in FORMATS:
         _check_writable(getattr(arguments, option))
     for warning in config.load_env(Path.cwd(), arguments.env_file):
         print(f"playground: {warning}", file=sys.stderr)
@@ -223,9 +211,9 @@ async def _make(
         stopped = True
     progress, results = await batches.progress(batch_id), await batches.results(batch_id)
     report = make_report(await batches.spec(batch_id), results, stopped=progress.state != "ended")
-    for option, write in WRITERS.items():
+    for option in FORMATS:
         if (path := getattr(arguments, option)) is not None:
-            path.write_bytes(write(report).data)
+            path.write_bytes(write_report(report, option).data)
     teller.end(batch_id, report, progress)
     if stopped:
         words = " ".join(_again(arguments))

@@ -1,5 +1,6 @@
 """A report as a file: CSV of the runs, JSON, JUnit for CI, Markdown, and one HTML page.
 
+write_report   a report as a file in one of the formats, redacted
 EXPORTS    by format, a function of a report to a file
 batch_ended    the last line of `playground batch --json`, which is also the JSON file
 
@@ -23,7 +24,7 @@ from xml.sax.saxutils import quoteattr
 
 from markupsafe import Markup
 
-from app.core.serialization import to_data
+from app.core.serialization import to_data, with_texts
 from app.evaluation.calls_made import ArgumentUse, Confusion
 from app.evaluation.report import (
     BatchReport,
@@ -33,6 +34,7 @@ from app.evaluation.report import (
     comparison_sentence,
     failure_sentences,
     group_name,
+    make_report,
     percent,
     percents,
 )
@@ -40,6 +42,8 @@ from app.evaluation.results import RunResult
 from app.evaluation.statistics import Comparison
 from app.exchange.bundle import ExportFile, file_name
 from app.exchange.markdown import escape as markdown_escape
+from app.secrets.likely_secrets import SecretCollector, redact_likely
+from app.secrets.redaction import Redactor
 
 MOST_ROWS = 200
 """Cells and failures in a Markdown file; of the others only the number is given."""
@@ -373,6 +377,31 @@ EXPORTS: Mapping[str, Callable[[BatchReport], ExportFile]] = {
     "markdown": write_markdown,
     "html": write_html,
 }
+
+
+_LEFT = ("key", "expectation", "session", "finish_reason")
+"""Fields of a result that are no text of a model or a tool."""
+
+
+def write_report(report: BatchReport, form: str) -> ExportFile:
+    """The file that leaves the machine: without what looks like a secret in what models and tools
+    said. Known secrets are stars since the results were stored."""
+    collector = SecretCollector()
+
+    def collect(_: str, text: str) -> str:
+        collector.add(text)
+        return text
+
+    for result in report.results:
+        with_texts(RunResult, result, collect, left=_LEFT)
+    known = Redactor(collector.values())
+    masked = [
+        with_texts(RunResult, result, lambda _, text: redact_likely(text, known), left=_LEFT)
+        for result in report.results
+    ]
+    if masked != list(report.results):
+        report = make_report(report.spec, masked, stopped=report.state == "stopped")
+    return EXPORTS[form](report)
 
 
 # The HTML page ------------------------------------------------------------------------------------

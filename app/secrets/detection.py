@@ -160,7 +160,7 @@ _ASSIGNED = tuple(
 )
 _NAMED_LIKE_KEYS = tuple(
     re.compile(
-        rf"{word}(?P<rest>[\w.-]{{0,40}})(?:\\*[\"'])?(?:\s*(?:=>|:=|[:=])\s*|[ \t]+)(?:\\*[\"'])?"
+        rf"{word}(?P<rest>[\w.-]{{0,40}}+)(?:\\*[\"'])?(?:\s*(?:=>|:=|[:=])\s*|[ \t]+)(?:\\*[\"'])?"
         r"(?P<v>[^\s\"',;{}\[\]()<>$*\\&]{16,})"
     )
     for word in ("token", "secret", "key", "pass", "pwd", "pat", "jwt", "psk", "auth", "cred")

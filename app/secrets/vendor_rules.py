@@ -91,7 +91,9 @@ _PAGE = re.compile(r"(?i)(?:page|next|continuation|sync|cursor)[-_]?token")
 """The place in a list, and no key."""
 _WORD = re.compile(r"[^\s\"'`\\]+")
 """A part of a key; quotes and escapes stay, so that what is JSON stays it."""
-_ESCAPED_QUOTE = re.compile(r"(?P<escapes>\\+)(?P<quote>[\"'])(?P<closes>(?=[\s,;:)\]}\\]|\Z))?")
+_ESCAPED_QUOTE = re.compile(
+    r"(?P<escapes>\\(?<!\\\\)\\*+)(?P<quote>[\"'])(?P<closes>(?=[\s,;:)\]}\\]|\Z))?"
+)
 _CLASS = re.compile(r"\[\^?\]?(?:\[:[a-z]+:\]|\\.|[^\]\\])*\]", re.DOTALL)
 _POSIX = {"[:alnum:]": "A-Za-z0-9"}
 _AROUND = " \"'`\\"

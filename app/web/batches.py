@@ -21,14 +21,7 @@ from app.engine.export_session import read_bundle
 from app.engine.sessions import new_id
 from app.evaluation.batch_import import read_batch
 from app.evaluation.calls_made import NO_TOOL, Confusion
-from app.evaluation.exports import (
-    batch_ended,
-    write_csv,
-    write_html,
-    write_json,
-    write_junit,
-    write_markdown,
-)
+from app.evaluation.exports import EXPORTS, batch_ended, write_report
 from app.evaluation.report import (
     BatchReport,
     Cell,
@@ -50,13 +43,6 @@ from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.session.setup import grouped
 from app.web.site import Site, site_of
 
-EXPORTS = {
-    "csv": write_csv,
-    "json": write_json,
-    "junit": write_junit,
-    "markdown": write_markdown,
-    "html": write_html,
-}
 LARGEST_FILE = 8 * 1024 * 1024
 TOKEN = re.compile("[0-9a-f]{16}")
 
@@ -148,7 +134,7 @@ async def export(request: Request) -> Response:
     if form == "spec":
         data, name, kind = _as_yaml(spec_data(report.spec)).encode(), "batch.yaml", "text/plain"
     else:
-        written = await asyncio.to_thread(EXPORTS[form], report)
+        written = await asyncio.to_thread(write_report, report, form)
         data, name, kind = written.data, written.file_name, written.media_type
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(data, 200, headers, f"{kind}; charset=utf-8")

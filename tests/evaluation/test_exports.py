@@ -14,10 +14,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from app.evaluation.exports import EXPORTS, batch_ended
+from app.evaluation.exports import EXPORTS, batch_ended, write_report
 from app.evaluation.report import BatchReport, make_report
 from app.evaluation.results import CallMade, CheckResult, Outcome, RunResult
 from app.evaluation.spec import Case, Expectation, ModelChoice, Spec, Variant
+from tests.secrets.made_up_keys import RULES, made_up_key
 from tests.tables import each_row
 
 CALLED = Expectation("called", "find_order")
@@ -150,3 +151,20 @@ def test_every_form_has_a_file_of_its_own(report: BatchReport) -> None:
     ]
     empty = make_report(report.spec, [])
     assert all(write(empty).data for write in EXPORTS.values())
+
+
+@each_row("form", EXPORTS)
+def test_a_report_shows_no_key_in_any_format(form: str, report: BatchReport) -> None:
+    """What a model or a tool said; the rest is as it was."""
+    made_up = [made_up_key(rule) for rule in RULES.values()]
+    text = "\n".join(each.text for each in made_up)
+    call = CallMade("find_order", json.dumps({"id": text, "n": 7}))
+    said = [replace(result, text=text, detail=text, calls=(call,)) for result in report.results]
+    wrong = CheckResult(CALLED, False, f"find_order got {text}")
+    said[3] = replace(said[3], outcome="failed", checks=(wrong,))
+    with_keys = make_report(report.spec, said, stopped=True)
+    left = html.unescape(write_report(with_keys, form).data.decode("utf-8"))
+    left += left.replace('""', '"') + left.replace('\\"', '"').replace("\\\\", "\\")
+    assert [each for each in made_up if each.key in left] == []
+    plain = write_report(report, form).data
+    assert plain == EXPORTS[form](report).data
