@@ -258,7 +258,7 @@ def blank_escapes(text: str) -> str:
     """`text` with blanks in place of what ends in a letter but belongs to no word."""
     if "\\" in text or "\x1b" in text:
         for border in _BORDERS:
-            text = border.sub(lambda found: " " * len(found[0]), text)
+            text = border.sub(lambda escape: " " * len(escape[0]), text)
     return text
 
 

@@ -97,6 +97,7 @@ _ESCAPED_QUOTE = re.compile(
 _CLASS = re.compile(r"\[\^?\]?(?:\[:[a-z]+:\]|\\.|[^\]\\])*\]", re.DOTALL)
 _POSIX = {"[:alnum:]": "A-Za-z0-9"}
 _AROUND = " \"'`\\"
+"""What a pattern's group may have around a key."""
 
 
 class RuleMatch(NamedTuple):
@@ -116,11 +117,11 @@ def find_by_rules(text: str) -> Iterator[RuleMatch]:
     rules = _load_rules()
     places: dict[str, list[int]] = {}  # of keywords, by the id of the rule
     for begin, keywords in rules.keywords:
-        for found in begin.finditer(lower):
+        for letter in begin.finditer(lower):
             for keyword, ids in keywords:
-                if lower.startswith(keyword, found.start()):
+                if lower.startswith(keyword, letter.start()):
                     for id in ids:
-                        places.setdefault(id, []).append(found.start())
+                        places.setdefault(id, []).append(letter.start())
     for id in places:
         yield from rules.by_id[id].find(text, lower, sorted(places[id]), rules.allowed)
 
@@ -157,7 +158,7 @@ class _Allowed:
 
 
 @dataclass(frozen=True)
-class Rule:
+class VendorRule:
     id: str
     pattern: str
     keywords: Sequence[str]
@@ -205,10 +206,10 @@ class Rule:
                     searched = max(done, place + _AFTER // 2)
         else:
             for place in places:
-                found = pattern.match(text, place) if place >= done else None
-                if found is not None:
-                    done = found.end()
-                    yield found
+                matched = pattern.match(text, place) if place >= done else None
+                if matched is not None:
+                    done = matched.end()
+                    yield matched
 
     def _group_span(self, match: re.Match[str]) -> Span:
         """The group of the rule, else the first that has text, else all."""
@@ -233,7 +234,7 @@ class _Rules(NamedTuple):
     """All rules. `keywords`: for each first letter of a keyword, a pattern that finds the first
     letter of all that begin with it, and these with the ids of their rules."""
 
-    by_id: Mapping[str, Rule]
+    by_id: Mapping[str, VendorRule]
     keywords: Sequence[tuple[re.Pattern[str], Sequence[tuple[str, Sequence[str]]]]]
     allowed: Sequence[_Allowed]
 
@@ -264,11 +265,11 @@ def _any_of(words: Iterable[str]) -> str:
     return f"(?:{'|'.join(re.escape(first) + _any_of(rest) for first, rest in rests.items())})"
 
 
-def read_rules(data: Mapping[str, Any]) -> Iterator[Rule]:
+def read_rules(data: Mapping[str, Any]) -> Iterator[VendorRule]:
     """The rules of the file but those of paths alone."""
     for rule in data["rules"]:
         if "regex" in rule:
-            yield Rule(
+            yield VendorRule(
                 rule["id"],
                 rule["regex"],
                 rule["keywords"],
@@ -314,9 +315,8 @@ def translate_go(pattern: str) -> str:
         if sign == "\\":
             size = 2
             out.append(r"\Z" if pattern[at + 1] == "z" else pattern[at : at + 2])
-        elif sign == "[" and (found := _CLASS.match(pattern, at)):
-            size = len(found[0])
-            letters = found[0]
+        elif sign == "[" and (letter_class := _CLASS.match(pattern, at)):
+            letters, size = letter_class[0], len(letter_class[0])
             for name, members in _POSIX.items():
                 letters = letters.replace(name, members)
             out.append("[" + letters[1:].replace("[", r"\["))

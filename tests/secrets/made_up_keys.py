@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from app.secrets.vendor_rules import (
     RULES_FILE,
-    Rule,
+    VendorRule,
     compile_go,
     entropy_of,
     read_rules,
@@ -39,7 +39,7 @@ class MadeUpKey(NamedTuple):
     key: str
 
 
-def made_up_key(rule: Rule, seed: int = 0) -> MadeUpKey:
+def made_up_key(rule: VendorRule, seed: int = 0) -> MadeUpKey:
     """By the pattern as it is in the file, the entropy and the exceptions of the rule."""
     chance = random.Random(f"{rule.id} {seed}")
     pattern = compile_go(rule.pattern)

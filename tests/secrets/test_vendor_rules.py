@@ -12,7 +12,7 @@ import pytest
 
 from app.secrets.likely_secrets import SecretCollector, likely_spans, redact_likely
 from app.secrets.redaction import Redactor
-from app.secrets.vendor_rules import RULES_FILE, Rule, compile_go, translate_go
+from app.secrets.vendor_rules import RULES_FILE, VendorRule, compile_go, translate_go
 from tests.secrets.made_up_keys import LETTERS, RULES, made_up_key
 from tests.tables import each_row
 
@@ -29,7 +29,7 @@ def masked(text: str) -> str:
 
 
 @each_row("rule", RULES.values())
-def test_a_key_of_each_rule_is_masked(rule: Rule) -> None:
+def test_a_key_of_each_rule_is_masked(rule: VendorRule) -> None:
     for seed in SEEDS:
         made_up = made_up_key(rule, seed)
         text = f"It was:\n{made_up.text}\nand so on."
@@ -128,5 +128,5 @@ def test_a_pattern_of_go_is_said_in_pythons_syntax(pattern: str, translated: str
 
 @pytest.mark.filterwarnings("error")
 @each_row("rule", RULES.values())
-def test_each_pattern_of_the_file_can_be_compiled(rule: Rule) -> None:
+def test_each_pattern_of_the_file_can_be_compiled(rule: VendorRule) -> None:
     assert isinstance(compile_go(rule.pattern), re.Pattern)
