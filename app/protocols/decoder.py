@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal, Protocol
@@ -86,9 +85,13 @@ class OpenPart:
 
     `sure` is the number of doubts (`EventBuilder.doubt`) up to which it is trusted; -1 if it is
     doubted itself. `half` is a high surrogate whose second half may come with the next piece.
+    `warned` are the codes of its own warnings.
     """
 
-    __slots__ = ("ended", "half", "index", "kind", "meta", "name", "pieces", "provider_id", "sure")
+    __slots__ = (
+        *("ended", "half", "index", "kind", "meta", "name", "pieces", "provider_id", "sure"),
+        "warned",
+    )
 
     def __init__(self, index: int, kind: PartKind, name: str, provider_id: str) -> None:
         self.index = index
@@ -100,6 +103,7 @@ class OpenPart:
         self.ended = False
         self.half = ""
         self.sure = 0
+        self.warned: frozenset[str] = frozenset()
 
 
 class EventBuilder:
@@ -287,6 +291,14 @@ class EventBuilder:
         if code not in self._warned:
             self.warn(code, message)
 
+    def warn_of(self, part: OpenPart, code: str, message: str) -> None:
+        """Warns about this part, which the warning names: once for each code. Not counted with the
+        others of its code, of which only the first are recorded: every doubtful call has its own.
+        """
+        if part.index > LEFT_OUT and code not in part.warned:
+            part.warned |= {code}
+            self._yield(Warned(code, message, {"part": part.index}))
+
     def warn(self, code: str, message: str, **meta: Any) -> None:
         count = self._warned[code] = self._warned.get(code, 0) + 1
         if count < MOST_ALIKE:
@@ -362,10 +374,12 @@ class EventBuilder:
 
     def _flag_twins(self) -> None:
         """Warns on duplicate ids: an index identifies calls here, but not at the provider."""
-        ids = [part.provider_id for part in self.parts if part.kind == "call" and part.provider_id]
-        twin = next((call_id for call_id, count in Counter(ids).items() if count > 1), "")
-        if twin and "same_id" not in self._warned:
-            self.warn("same_id", f"Two calls have the id {twin[:80]!r}.")
+        seen: set[str] = set()
+        for part in self.parts:
+            if part.kind == "call" and part.provider_id in seen:
+                self.warn_of(part, "same_id", f"Two calls have the id {part.provider_id[:80]!r}.")
+            elif part.kind == "call" and part.provider_id:
+                seen.add(part.provider_id)
 
     def _check_usage(self) -> None:
         """Drops impossible counts, which limits and sums would use."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.commands.decode import decode
 from app.core.events import PartEnded, ResponseEnded, ResponseFailed, Warned
-from app.protocols.anthropic.decode import label, models
+from app.protocols.anthropic.decode import CODEC, label, models
 from app.protocols.base import ModelInfo
 from tests.protocols.frames import (
     codes_of,
@@ -265,24 +265,33 @@ def test_blocks_out_of_order(values: list[Any], parts: list[Any], codes: list[st
     assert codes_of(events) == codes
 
 
-def test_arguments_after_the_stop_of_their_block_join_it() -> None:
-    late = [grown(0, json_delta('{"x"')), grown(0, json_delta(": 1}"))]
-    body = sse(START, started(0, CALL), stopped(0), *late, *STOPPED)
-    events = spanned("anthropic", body)
-    ((_, part),) = parts_of([event for _, _, event in events])
-    assert (part.text, part.complete) == ('{"x": 1}', True)
-    assert codes_of([event for _, _, event in events]) == ["late_arguments", "late_arguments"]
-    (place,) = [body[a:b] for a, b, event in events if isinstance(event, PartEnded)]
-    assert b"content_block_stop" in place
-    obey_the_grammar(events, len(body))
+def test_a_call_ends_with_the_stop_of_its_block() -> None:
+    """Not with the whole answer: until then its card would say that arguments are streaming."""
+    decoder = CODEC.decoder(200)
+    decoder.feed(sse(START, started(0, CALL), grown(0, json_delta('{"x": 1}'))))
+    ((_, _, ended),) = decoder.feed(sse(stopped(0)))
+    assert isinstance(ended, PartEnded)
+    assert (ended.text, ended.complete) == ('{"x": 1}', True)
 
 
-@each_row("between", [started(1, TEXT), STOPPED[0]], ids=["block", "end"])
+def test_input_of_a_start_that_differs_from_the_pieces_is_told() -> None:
+    def codes(given: Any, *pieces: str) -> list[str]:
+        block = [{**CALL, "input": given}, *map(json_delta, pieces)]
+        return codes_of(events_of("anthropic", message(block, reason="tool_use")))
+
+    assert codes({"x": 1}, '{"y": 2}') == ["arguments_differ"]
+    assert codes({"x": 1}, "{}") == ["arguments_differ"]
+    assert codes({"x": 1}, '{"x":', "1}") == []
+    assert codes({"x": 1}) == []
+    assert codes({}, '{"y": 2}') == []
+
+
+@each_row("between", [[], [started(1, TEXT)], [STOPPED[0]]], ids=["nothing", "block", "end"])
 @each_row("early", ["", "{}"])
 def test_arguments_after_their_call_has_ended_spoil_the_answer(
-    between: dict[str, Any], early: str
+    between: list[dict[str, Any]], early: str
 ) -> None:
-    head = [START, started(0, CALL), grown(0, json_delta(early)), stopped(0), between]
+    head = [START, started(0, CALL), grown(0, json_delta(early)), stopped(0), *between]
     body = sse(*head, grown(0, json_delta("")), grown(0, json_delta('{"x": 1}')), *STOPPED)
     events = spanned("anthropic", body)
     end = end_of([event for _, _, event in events])
@@ -340,7 +349,9 @@ def test_labels(frame: dict[str, Any], words: str) -> None:
     assert label(frame) == words
 
 
-def test_the_calls_of_an_abandoned_attempt_are_never_complete() -> None:
+def test_a_call_of_an_abandoned_attempt_is_doubted() -> None:
+    """It ended before the message started anew, so the warning alone keeps rules from it."""
+
     def one(id_: str) -> list[dict[str, Any]]:
         return [started(0, {**CALL, "id": id_}), grown(0, json_delta('{"x": 1}')), stopped(0)]
 
@@ -350,14 +361,9 @@ def test_the_calls_of_an_abandoned_attempt_are_never_complete() -> None:
         body = sse(START, *first, START, *said, stop, event("message_stop"))
         events = spanned("anthropic", body)
         obey_the_grammar(events, len(body))
-        found = [event for _, _, event in events]
-        assert [part.complete for kind, part in parts_of(found) if kind == "call"] == [False]
-        assert "restarted" in codes_of(found)
-        (place,) = [
-            body[a:b] for a, b, e in events if isinstance(e, PartEnded) and e.provider_id == "t1"
-        ]
-        assert b"content_block_stop" in place
-    body = sse(START, *one("t1"), START, *one("t2"), *STOPPED)
+        assert "restarted" in codes_of([event for _, _, event in events])
+    # A call that was not stopped is not complete.
+    body = sse(START, *one("t1")[:2], START, *one("t2"), *STOPPED)
     parts = [part.complete for _, part in parts_of(events_of("anthropic", body))]
     assert parts == [False, True]
     # The reason of the first attempt is none of the second.
@@ -365,7 +371,7 @@ def test_the_calls_of_an_abandoned_attempt_are_never_complete() -> None:
     assert isinstance(end_of(events_of("anthropic", body)), ResponseFailed)
 
 
-@each_row(("place", "whole"), [(0, True), (1, True), (2, False), (3, False), (4, False), (5, True)])
+@each_row(("place", "whole"), [(0, True), (1, True), (2, False), (3, False), (4, True), (5, True)])
 def test_what_is_lost_after_a_call_is_none_of_it(place: int, whole: bool) -> None:
     call = [started(0, CALL), grown(0, json_delta('{"x": 1}')), stopped(0)]
     values: list[Any] = [START, *call, started(1, TEXT), stopped(1), *STOPPED]

@@ -196,7 +196,7 @@ OTHER = '{"x": 2}'
         (
             (*CALLED, added(0, call("", "b")), done(0, call("{}", "b")), completed()),
             [("call", ARGS, False), ("call", "{}", True)],
-            ["started_twice"],
+            ["started_twice", "started_twice"],
         ),
         # No index at all.
         (
@@ -471,7 +471,7 @@ REPLAY = (added(0, call("")), args(0, ARGS), done(0, call(ARGS)))
     [
         ((done(0, call(ARGS)), done(0, call(ARGS))), 1, ["item_again"]),
         ((done(0, call(ARGS)), done(0, call(OTHER))), 1, ["item_again", "item_differs"]),
-        ((*REPLAY, CREATED, *REPLAY), 1, ["item_again", "no_item", "item_again"]),
+        ((*REPLAY, CREATED, *REPLAY), 1, ["item_again", "no_item"]),
         ((done(0, call(ARGS)), done(0, call(ARGS, call_id="call_2"))), 2, []),
         ((done(0, call(ARGS)), done(1, call(ARGS))), 2, ["same_id"]),
     ],

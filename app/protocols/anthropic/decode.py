@@ -13,7 +13,7 @@ from app.core.events import EndReason, PartKind, Usage
 from app.protocols.anthropic.request import QUIRKS, encode
 from app.protocols.base import Codec, ModelInfo, model_entries
 from app.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, Took
-from app.protocols.raw_json import Quoted
+from app.protocols.raw_json import Quoted, alike, joined
 
 REASONS: Mapping[str, EndReason] = {
     "end_turn": "stop",
@@ -44,11 +44,10 @@ def decoder(status: int) -> BodyDecoder:
 class _Block:
     """An open block: its part, and the block for the history, without its growing member."""
 
-    __slots__ = ("input", "part", "stopped_at")
+    __slots__ = ("input", "part")
 
     def __init__(self, part: OpenPart, input_text: str) -> None:
         self.part = part
-        self.stopped_at = (0, 0)  # span of its `content_block_stop`
         self.input = input_text  # for a call: `input` of the start, as JSON text
 
 
@@ -59,9 +58,7 @@ class _Reader:
     def __init__(self, answer: EventBuilder) -> None:
         self._answer = answer
         self._open: dict[int, _Block] = {}
-        self._held: dict[int, _Block] = {}  # stopped calls that may get late deltas
-        self._stopped_calls: list[_Block] = []  # get no more deltas, unless the message restarts
-        self._closed: dict[int, PartKind] = {}
+        self._closed: dict[int, OpenPart | None] = {}  # None: it was stopped without a start
         self._started = False
         self._meta: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
@@ -99,7 +96,6 @@ class _Reader:
 
     def settle(self, whole: bool) -> None:
         """A block without its `content_block_stop` is incomplete."""
-        self._end_calls(complete=True)
         for block in self._open.values():
             self._stop(block, complete=False)
         self._open.clear()
@@ -125,10 +121,9 @@ class _Reader:
 
     def _message_start(self, message: Mapping[str, Any]) -> None:
         if self._started:
-            # A gateway retried in mid-answer: open parts stay unfinished, and calls of the first
-            # attempt are not complete; the second attempt counts.
+            # A gateway retried in mid-answer. Open parts stay unfinished; which of the calls that
+            # ended before still count, only a person can say.
             self._answer.warn("restarted", "The message started anew in the middle of its stream.")
-            self._end_calls(complete=False)
             self.settle(whole=False)
             self._answer.forget_reason()
             self._closed.clear()
@@ -140,7 +135,6 @@ class _Reader:
         self._count(message.get("usage"))
 
     def _message_end(self, delta: Mapping[str, Any], usage: Any) -> None:
-        self._release()
         reason = delta.get("stop_reason")
         if isinstance(reason, str) and reason:
             self._answer.tell_reason(reason, REASONS.get(reason, "other"))
@@ -171,13 +165,15 @@ class _Reader:
     def _block_start(
         self, index: int, block: Mapping[str, Any], input_text: str, *path: str | int
     ) -> None:
-        self._release()
-        left = self._open.pop(index, None)
-        if left is not None:
-            self._answer.warn("started_twice", f"Block {index} started twice.")
-            self._stop(left, complete=False)
-        self._closed.pop(index, None)
         kind = _part_kind(str(block.get("type", "")))
+        left = self._open.get(index)
+        if left is not None:
+            self._warn(left.part, "started_twice", f"Block {index} started twice.")
+            if kind == left.part.kind == "call" and block.get("id") == left.part.provider_id:
+                self._answer.locate(left.part, *path)
+                return  # the same call is announced again
+            self._stop(self._open.pop(index), complete=False)
+        self._closed.pop(index, None)
         own = dict(block)
         first = own.pop(_GROWS.get(str(block.get("type")), ""), "")
         if kind in ("call", "server_call"):
@@ -194,7 +190,9 @@ class _Reader:
 
     def _block_delta(self, index: int, delta: Mapping[str, Any]) -> None:
         type_ = str(delta.get("type", ""))
-        block = self._open.get(index) or self._stopped(index, delta)
+        block = self._open.get(index)
+        if block is None and _text(delta.get("partial_json")) and self._has_ended_call(index):
+            return
         block = block or self._unannounced(index, type_)
         if block is None:
             return
@@ -221,67 +219,50 @@ class _Reader:
     def _say(self, part: OpenPart, text: Any) -> None:
         if text is not None and not isinstance(text, str):
             self._answer.doubt(part)
-            self._answer.warn("odd_delta", "A delta that is no text was left out.")
+            self._warn(part, "odd_delta", "A delta that is no text was left out.")
         self._answer.delta(part, _text(text))
 
-    def _stopped(self, index: int, delta: Mapping[str, Any]) -> _Block | None:
-        """The call to which arguments after its stop belong. Without them it would look complete
-        and might run: they are appended, or, if the call has ended, the answer fails."""
-        if not _text(delta.get("partial_json")):
-            return None
-        block = self._held.get(index)
-        if block is not None:
-            self._answer.warn("late_arguments", f"Block {index} went on after it was stopped.")
-        elif self._closed.get(index) == "call":
-            self.settle(whole=False)
-            self._answer.fail(
-                "error",
-                f"Arguments of the call in block {index} came after it had ended, so it is not "
-                "known what was meant. Retry to ask again.",
-            )
-        return block
+    def _has_ended_call(self, index: int) -> bool:
+        """Whether the block is a call that was stopped. Without the arguments that come now it
+        would look complete and might run, so the answer fails."""
+        part = self._closed.get(index)
+        if part is None or part.kind != "call":
+            return False
+        self._answer.warn_of(part, "late_arguments", f"Block {index} went on after it was stopped.")
+        self.settle(whole=False)
+        self._answer.fail(
+            "error",
+            f"Arguments of the call in block {index} came after it had ended, so it is not "
+            "known what was meant. Retry to ask again.",
+        )
+        return True
+
+    def _warn(self, part: OpenPart, code: str, message: str) -> None:
+        """A warning about a block; that about a call names it."""
+        if part.kind == "call":
+            self._answer.warn_of(part, code, message)
+        else:
+            self._answer.warn(code, message)
 
     def _unannounced(self, index: int, type_: str) -> _Block | None:
         """Opens a block for a delta of a block that is not open, or returns None with a warning."""
-        if index in self._closed or index in self._held or type_ not in _DELTAS:
+        if index in self._closed or type_ not in _DELTAS:
             self._answer.warn("no_block", f"A {type_[:80]} for block {index} was left out.")
             return None
         kind = _DELTAS[type_][0]
-        self._answer.warn("no_start", f"Block {index} was never started.")
         self._block_start(index, {"type": "tool_use" if kind == "call" else kind}, "")
-        return self._open[index]
+        block = self._open[index]
+        self._warn(block.part, "no_start", f"Block {index} was never started.")
+        return block
 
     def _block_stop(self, index: int) -> None:
         block = self._open.pop(index, None)
         if block is None:
             self._answer.warn("no_block", f"Block {index} was stopped but is not open.")
-            if index not in self._held:
-                self._closed.setdefault(index, "other")
-        elif block.part.kind == "call":
-            block.stopped_at = self._answer.span
-            self._held[index] = block
+            self._closed.setdefault(index, None)
         else:
-            self._closed[index] = block.part.kind
+            self._closed[index] = block.part
             self._stop(block, complete=True)
-
-    def _release(self) -> None:
-        """The next event belongs to none of the stopped calls."""
-        for index, block in self._held.items():
-            self._closed[index] = "call"
-            self._answer.seal(block.part)
-            self._stopped_calls.append(block)
-        self._held.clear()
-
-    def _end_calls(self, complete: bool) -> None:
-        """Ends the stopped calls, each with the span of its stop."""
-        self._release()
-        answer = self._answer
-        here = answer.span
-        for block in self._stopped_calls:
-            answer.span = block.stopped_at
-            self._stop(block, complete)
-        answer.span = here
-        self._stopped_calls.clear()
 
     def _stop(self, block: _Block, complete: bool) -> None:
         part = block.part
@@ -295,7 +276,18 @@ class _Reader:
                 self._answer.delta(part, block.input)
             elif not block.input:
                 part.meta["absent"] = True
+        elif part.kind == "call" and self._differs(block):
+            self._answer.warn_of(
+                part,
+                "arguments_differ",
+                f"The arguments of {part.name[:80]} came in its start, and others in pieces; "
+                "the pieces count.",
+            )
         self._answer.stop(part, complete)
+
+    def _differs(self, block: _Block) -> bool:
+        """Whether its start had other arguments than its pieces; {} stands for none yet."""
+        return block.input not in ("", "{}") and not alike(block.input, joined(block.part.pieces))
 
 
 def _part_kind(type_: str) -> PartKind:

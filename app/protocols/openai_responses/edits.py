@@ -21,7 +21,8 @@ from app.protocols.answer_edits import (
     add_output,
 )
 from app.protocols.body_edits import HistoryForm, ResultEdit, say_result
-from app.protocols.openai_responses.decode import CALLS, ENDS
+from app.protocols.openai_responses.decode import ENDS
+from app.protocols.openai_responses.items import CALLS
 from app.protocols.raw_json import Changes, Path, Quoted, dumped
 from app.protocols.request import Body
 
