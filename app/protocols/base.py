@@ -144,6 +144,15 @@ class Codec:
     says_again: bool = False
 
 
+_NO_ID = frozenset({"null", "None", "undefined"})
+"""Words that a server writes where it has no id."""
+
+
+def wire_id(value: Any) -> str:
+    """The id that a provider gave, or "" for none."""
+    return value if isinstance(value, str) and value not in _NO_ID else ""
+
+
 # The list of models in a provider's response; ignores anything that is no object.
 
 
@@ -257,7 +266,7 @@ def read_error(
         # {"error": "text"} of Ollama, {"code", "error": "text"} of xAI.
         return ProviderError(dict(value) if len(value) > 1 else error, error)
     named = event == "error" or "error" in (value.get("type"), value.get("object"))
-    if expected or named or _bare(value):
+    if expected or named or _bare(value) or _error_key(value):
         return ProviderError(dict(value), _words(value)) if value else None
     return None
 
@@ -288,6 +297,16 @@ def _bare(value: Mapping[str, Any]) -> bool:
     )
 
 
+def _error_key(value: Mapping[str, Any]) -> str:
+    """The member whose name begins with "error" and that says something; "" if there is none.
+
+    Ollama sends {"error parsing tool call": "raw=..."}.
+    """
+    return next(
+        (key for key, item in value.items() if key.lower().startswith("error") and item), ""
+    )
+
+
 def _words(error: Mapping[str, Any], depth: int = 0) -> str:
     for key in ("message", "error", "detail", "msg", "error_description", "title"):
         words = error.get(key)
@@ -298,6 +317,10 @@ def _words(error: Mapping[str, Any], depth: int = 0) -> str:
         if isinstance(words, list) and words and depth < MAX_DEPTH:
             texts = (_item_words(item, depth + 1) for item in words[:5])
             return "; ".join(texts)[:MAX_WORDS]
+    if depth < MAX_DEPTH and (key := _error_key(error)):
+        listed = error[key] if isinstance(error[key], list) else [error[key]]
+        texts = (_item_words(item, depth + 1) for item in listed[:5])
+        return f"{key}: {'; '.join(texts)}"[:MAX_WORDS]
     code = error.get("code") or error.get("type")
     return str(code)[:MAX_WORDS] if code else ""
 

@@ -64,6 +64,18 @@ _STAYS: Mapping[Meaning, int] = {"length": 1, "refusal": 1, "failed": 2}
 PROSE = frozenset({"text", "thinking", "refusal"})
 """Kinds of parts that are shown and never run: lone surrogates are replaced in them."""
 
+_CALL_MARKS = (
+    *("<tool_call>", "<function_calls>", "<function=", "<invoke name=", "<minimax:tool_call>"),
+    *("[TOOL_CALLS]", "<|python_tag|>", "<|tool_call", "<|START_ACTION|>", "```tool_code"),
+    *("<｜tool▁calls▁begin｜>", "to=functions."),
+)
+"""How models write calls: in a text, they are calls that their server did not recognize."""
+_CALL_OBJECT = re.compile(
+    r'\s{0,20}(?:```(?:json)?\s{0,20})?\[?\s{0,20}\{\s{0,20}(?:"type"\s?:\s?"function",\s{0,20})?'
+    r'"(?:name|function)"\s?:\s?"[^"]{1,128}",\s{0,20}"(?:arguments|parameters)"\s?:'
+)
+"""The same for models that write an object alone."""
+
 LEFT_OUT = -1
 """The index of the first call that is left out: nothing written to it becomes an event. Further
 ones count down from it."""
@@ -110,12 +122,14 @@ class EventBuilder:
     """Builds one response. `span` is that of the current frame, used for every event.
 
     `sound`: the frame was decoded without loss; a part that begins in another frame is doubted.
+    `streams`: the frame is an event of a stream, not a body (or a line) of JSON.
     Calls beyond `most_calls` are left out, and counted in one warning before the end.
     """
 
     def __init__(self) -> None:
         self.span = (0, 0)
         self.sound = True
+        self.streams = True
         self.usage = Usage()
         self.raw_reason = ""
         self.done = False
@@ -130,6 +144,7 @@ class EventBuilder:
         self._meaning: Meaning = "other"
         self._doubts = 0
         self._lost = False
+        self._call_mark = ""  # what looks like a call in a text
 
     def take_events(self) -> list[Spanned]:
         """The events since the last call."""
@@ -205,6 +220,8 @@ class EventBuilder:
         part.pieces = []
         if part.index <= LEFT_OUT:
             return
+        if part.kind in ("text", "thinking"):
+            self._call_mark = self._call_mark or _call_mark(text)
         complete = complete and not (part.kind == "call" and part.sure < self._doubts)
         self._yield(PartEnded(part.index, text, part.name, part.provider_id, part.meta, complete))
 
@@ -322,6 +339,12 @@ class EventBuilder:
         self._tell_left_out()
         self._flag_twins()
         has_call = self.has("call")
+        if self._call_mark and not has_call:
+            self.warn(
+                "call_as_text",
+                f"The answer has no call, but its text looks like one ({self._call_mark}): nothing "
+                "runs it. The server may need a parser of calls for this model.",
+            )
         if reason == "stop" and has_call:
             reason = "calls"
         elif reason == "calls" and not has_call:
@@ -404,6 +427,13 @@ class EventBuilder:
         self._events.append((*self.span, event))
 
 
+def _call_mark(text: str) -> str:
+    """What in `text` looks like a call, or ""."""
+    if _CALL_OBJECT.match(text):
+        return '{"name": ...}'
+    return next((mark for mark in _CALL_MARKS if mark in text), "")
+
+
 def _may_be(number: float) -> bool:
     return 0 <= number <= MOST_TOKENS
 
@@ -436,6 +466,8 @@ _FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}:[^{}\"]*")
 """A line with an unknown field, which readers of event streams ignore."""
 _ALIVE = re.compile(r"(?:ping|pong|keep-?alive|heartbeat|(?:openrouter )?processing)", re.I)
 """Keep-alive words of gateways; any other text that is no JSON is a lost event."""
+_QUIET_TYPE = re.compile(r"(?:^|[._])(?:ping|keep_?alive|heartbeat|rate_limits)(?:$|[._])")
+"""Types of unknown events that concern the connection or the account, not the answer."""
 
 
 class Reader(Protocol):
@@ -518,6 +550,7 @@ class BodyDecoder:
 
     def _take(self, frame: Frame) -> None:
         self._answer.span, self._answer.sound = (frame.start, frame.end), frame.sound
+        self._answer.streams = frame.kind == "sse"
         if not frame.sound:
             if frame.kind in ("sse", "json"):
                 self._answer.doubt()
@@ -580,8 +613,12 @@ class BodyDecoder:
             self._finish(marker=True)
         elif took == "unknown":
             self._text = self._text or text
-            kind = str(value.get("type") or event or "an object without a type")[:80]
-            self._answer.warn("unknown_event", f"This version does not know {kind}.")
+            kind = str(value.get("type") or event)[:80]
+            if not kind:
+                start = " ".join(text.split())[:200]
+                self._answer.warn("unknown_event", f"This version does not know {start}")
+            elif not _QUIET_TYPE.search(kind):
+                self._answer.warn("unknown_event", f"This version does not know {kind}.")
 
     def _take_marker(self) -> None:
         self._markers += 1

@@ -11,7 +11,7 @@ from typing import Any
 
 from app.core.events import EndReason, PartKind, Usage
 from app.protocols.anthropic.request import QUIRKS, encode
-from app.protocols.base import Codec, ModelInfo, model_entries
+from app.protocols.base import Codec, ModelInfo, model_entries, wire_id
 from app.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, Took
 from app.protocols.raw_json import Quoted, alike, joined
 
@@ -179,7 +179,7 @@ class _Reader:
         if kind in ("call", "server_call"):
             own.pop("input", None)
         provider_id = block.get("tool_use_id" if kind == "server_result" else "id")
-        part = self._answer.start(kind, _text(block.get("name")), _text(provider_id))
+        part = self._answer.start(kind, _text(block.get("name")), wire_id(provider_id))
         part.meta["block"] = own
         self._answer.locate(part, *path)
         cited = own.get("citations")

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from app.core.events import EndReason, PartKind, Usage
-from app.protocols.base import Codec, ModelInfo, error_sentence, model_entries
+from app.protocols.base import Codec, ModelInfo, error_sentence, model_entries, wire_id
 from app.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, Took
-from app.protocols.gemini.request import MODELS_PATH, QUIRKS, encode, key_header
-from app.protocols.raw_json import MOST_DEEP, Quoted
+from app.protocols.gemini.request import MODELS_PATH, QUIRKS, encode, key_header, split_part
+from app.protocols.raw_json import MOST_DEEP, Quoted, alike, joined
 
 _KNOWN = frozenset({"candidates", "promptFeedback", "usageMetadata", "modelVersion", "responseId"})
 _OPAQUE: Mapping[str, PartKind] = {
@@ -115,7 +115,8 @@ class _Reader:
         parts = content.get("parts") if isinstance(content, dict) else None
         for place, part in enumerate(parts if isinstance(parts, list) else []):
             if isinstance(part, dict):
-                self._part(part, (*where, "content", "parts", place))
+                for single in split_part(part):
+                    self._part(single, (*where, "content", "parts", place))
             else:
                 self._answer.warn("odd_content", "A part that is no object was left out.")
         likely = candidate.get("logprobsResult")
@@ -251,8 +252,8 @@ class _Reader:
 
         The pieces in between cannot be assigned safely, so neither call is ever complete.
         """
-        open_, id_, name = self._call, call.get("id"), call.get("name")
-        if not isinstance(id_, str) or not id_:
+        open_, id_, name = self._call, wire_id(call.get("id")), call.get("name")
+        if not id_:
             return False
         if open_ is None:
             stray = id_ in self._torn and not name
@@ -278,7 +279,7 @@ class _Reader:
         self._call = self._answer.start(
             "call",
             name if isinstance(name, str) else "",
-            id_ if isinstance(id_, str) else "",
+            wire_id(id_),
         )
 
     def _sign(self, open_: OpenPart, part: Mapping[str, Any], call: Mapping[str, Any]) -> None:
@@ -289,17 +290,28 @@ class _Reader:
         rest = {key: item for key, item in call.items() if key not in _CALL}
         if rest:
             open_.meta.setdefault("call", {}).update(rest)
-        if isinstance(call.get("id"), str) and call["id"]:
-            open_.provider_id = open_.meta["id"] = call["id"]
+        if id_ := wire_id(call.get("id")):
+            open_.provider_id = open_.meta["id"] = id_
 
     def _whole_arguments(self, open_: OpenPart, args: Any, source: str) -> None:
         open_.meta["whole"] = True
-        if isinstance(args, str):
-            open_.meta["packed"] = True
-            self._answer.delta(open_, args)
-        else:
-            open_.meta["as_object"] = True
-            self._answer.delta(open_, source)
+        is_packed = isinstance(args, str)
+        open_.meta["packed" if is_packed else "as_object"] = True
+        text = args if is_packed else source
+        if open_.pieces:
+            # They came before, in pieces or whole: this is no more of them, but all of them.
+            before = joined(open_.pieces)
+            closing = "" if self._arguments.broken else self._arguments.close()
+            if alike(before, text):
+                return
+            if not alike(before + closing, text):
+                self._answer.warn_of(
+                    open_,
+                    "arguments_replaced",
+                    f"Other arguments of {open_.name[:80]} came; the last count.",
+                )
+            open_.pieces.clear()
+        self._answer.delta(open_, text)
 
     def _grow(self, open_: OpenPart, partial: Any, where: Where) -> None:
         arguments = self._arguments
@@ -323,8 +335,8 @@ class _Reader:
         return not self._arguments.broken
 
     def _warn_odd(self, open_: OpenPart) -> None:
-        self._answer.warn(
-            "odd_arguments", f"The streamed arguments of {open_.name} do not fit together."
+        self._answer.warn_of(
+            open_, "odd_arguments", f"The streamed arguments of {open_.name} do not fit together."
         )
 
     def _end_call(self, complete: bool) -> None:

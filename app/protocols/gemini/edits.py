@@ -20,6 +20,7 @@ from app.protocols.answer_edits import (
 )
 from app.protocols.body_edits import HistoryForm, ResultEdit
 from app.protocols.encoder import exact_object, sound_object
+from app.protocols.gemini.request import split_part
 from app.protocols.raw_json import Changes, Path, Quoted, dumped
 from app.protocols.request import Body
 
@@ -62,7 +63,10 @@ def _edit_parts(answer: EditableAnswer, frame: EditableFrame, written: set[int])
             continue
         index = owner.get(path, -1)
         is_taken = index in answer.taken or (index < 0 and bool(answer.taken))
-        if is_taken or index in written:
+        if (is_taken or index in written) and len(split_part(part)) > 1:
+            for name in ("functionCall", "thoughtSignature"):  # its text stays
+                frame.take(*path, name)
+        elif is_taken or index in written:
             frame.take(*path)
             count += 1
         elif index in answer.arguments:

@@ -70,14 +70,17 @@ QUIRKS: Mapping[str, str] = {
 BUDGETS = {"minimal": 512, "low": 1024, "medium": 4096, "high": 16384}
 """Thinking tokens for the levels of Gemini 3, for earlier models."""
 
+_DATA = (
+    *("text", "inlineData", "inline_data", "fileData", "file_data"),
+    *("executableCode", "executable_code", "codeExecutionResult", "code_execution_result"),
+    *("toolCall", "toolResponse", "functionResponse", "function_response"),
+    *("functionCall", "function_call"),
+)
+"""The members of which a part has one: with two, the provider refuses it."""
+
 _MOST_NAME = 128
 _ODD = re.compile(r"[^A-Za-z0-9_.:-]")
 _NUMBERED = re.compile(r"gemini-(\d+)")
-_DATA = words_of(
-    "text inlineData fileData functionCall functionResponse executableCode "
-    "codeExecutionResult toolCall toolResponse"
-)
-"""Members of which a part may have one only."""
 _MODES = {"auto": "AUTO", "required": "ANY", "tool": "ANY", "none": "NONE"}
 
 
@@ -132,6 +135,19 @@ def thinks_in_levels(model: str) -> bool:
     name = model.rpartition("/")[2]
     match = _NUMBERED.match(name)
     return int(match[1]) >= 3 if match else name.startswith("gemini-")
+
+
+def split_part(part: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """A part for each member with data. `thought` stays with its text, a signature and all else
+    with the last, which is the call if there is one."""
+    data = [key for key in _DATA if part.get(key) not in (None, "")]
+    if not data:
+        return [part]
+    *most, last = data
+    own = {key: item for key, item in part.items() if key not in _DATA}
+    thought = {"thought": own.pop("thought")} if most[:1] == ["text"] and "thought" in own else {}
+    parts = [{key: part[key]} for key in most] + [{last: part[last], **own}]
+    return [{**parts[0], **thought}, *parts[1:]]
 
 
 # Tools.
@@ -265,18 +281,17 @@ class _Contents:
         signed = not self._new
         for part in message.parts:
             own = part.meta if part.protocol == PROTOCOL else {}
-            item = self._call(part, own) if part.kind == "call" else self._part(part, own)
-            if item is None:
-                continue
-            if "functionCall" in item and not signed:
-                signed = True
-                if "thoughtSignature" not in item:
-                    item["thoughtSignature"] = SKIP_VALIDATOR
-                    self._notes.add(
-                        "Calls without a signature of Gemini's were sent with "
-                        f"{SKIP_VALIDATOR}: Gemini 3 refuses them without one."
-                    )
-            parts.append(item)
+            sent = self._call(part, own) if part.kind == "call" else self._part(part, own)
+            for item in map(dict, split_part(sent) if sent is not None else ()):
+                if "functionCall" in item and not signed:
+                    signed = True
+                    if "thoughtSignature" not in item:
+                        item["thoughtSignature"] = SKIP_VALIDATOR
+                        self._notes.add(
+                            "Calls without a signature of Gemini's were sent with "
+                            f"{SKIP_VALIDATOR}: Gemini 3 refuses them without one."
+                        )
+                parts.append(item)
         return parts
 
     def _part(self, part: MessagePart, own: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -289,10 +304,9 @@ class _Contents:
                 self._notes.left_out(part, CUT)
                 return None
             case "text" | "refusal":
-                rest = _without_data(rest)
                 return {"text": part.text, **rest} if part.text.strip() or rest else None
             case "thinking" if part.protocol == PROTOCOL and part.text:
-                return {"text": part.text, "thought": True, **_without_data(rest)}
+                return {"text": part.text, "thought": True, **rest}
             case _:
                 self._notes.foreign(part)
                 return None
@@ -310,8 +324,7 @@ class _Contents:
             call["id"] = own_id
         if isinstance(extra, Mapping):
             call = {**extra, **call}
-        rest = _without_data(rest) if isinstance(rest, Mapping) else {}
-        return {"functionCall": call, **rest}
+        return {"functionCall": call, **(rest if isinstance(rest, Mapping) else {})}
 
     def _name(self, name: str) -> str:
         """Names must begin with a letter or an underscore here."""
@@ -347,11 +360,6 @@ class _Contents:
             )
             parts += [{"text": "The images that the tools returned:"}, *image_parts]
         return parts
-
-
-def _without_data(members: Mapping[str, Any]) -> dict[str, Any]:
-    """What may stand beside a part's only content: a signature, metadata."""
-    return {name: value for name, value in members.items() if name not in _DATA}
 
 
 def _prompt(part: MessagePart, notes: Notes) -> list[dict[str, Any]]:
@@ -431,7 +439,7 @@ def _items(body: Body, notes: RequestNotes) -> Iterator[RequestItem]:
         named = [
             (number, camel_names(part, _PART)) for number, part in placed(content.get("parts"))
         ]
-        parts = [part for _, part in named]
+        parts = [single for _, part in named for single in split_part(part)]
         if content.get("role") == "model":
             candidate = {"content": {**content, "parts": parts}, "finishReason": "STOP"}
             yield AnswerMessage({"candidates": [candidate]}, tuple(map(_part, parts)), at)

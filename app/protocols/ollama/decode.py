@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from app.core.events import EndReason, Usage
-from app.protocols.base import Codec, ModelInfo, model_entries
+from app.protocols.base import Codec, ModelInfo, model_entries, wire_id
 from app.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, Took
 from app.protocols.ollama.request import QUIRKS, encode
 from app.protocols.raw_json import Quoted
@@ -110,7 +110,7 @@ class _Reader:
     def _call(self, call: Mapping[str, Any], function: Mapping[str, Any], source: str) -> OpenPart:
         """A complete call. `source` is the JSON text of its arguments, or ""."""
         name, id_ = function.get("name"), call.get("id")
-        part = self._answer.start("call", name if isinstance(name, str) else "", _id(id_))
+        part = self._answer.start("call", name if isinstance(name, str) else "", wire_id(id_))
         arguments = function.get("arguments")
         if isinstance(arguments, str):
             # Servers that also speak OpenAI's protocol may send arguments as a string.

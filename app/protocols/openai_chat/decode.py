@@ -17,10 +17,18 @@ from app.protocols.base import (
     error_sentence,
     model_entries,
     read_error,
+    wire_id,
 )
-from app.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, Took
+from app.protocols.decoder import (
+    BodyDecoder,
+    EventBuilder,
+    Meaning,
+    OpenPart,
+    Took,
+    meaning_of,
+)
 from app.protocols.openai_chat.request import QUIRKS, encode
-from app.protocols.raw_json import Quoted, alike, joined
+from app.protocols.raw_json import Quoted, alike, joined, parse_json
 
 REASONS: Mapping[str, EndReason] = {
     "stop": "stop",
@@ -34,6 +42,20 @@ REASONS: Mapping[str, EndReason] = {
     "content_filter": "refusal",
     "refusal": "refusal",
 }
+
+_NATIVE: Mapping[str, Meaning] = {
+    **REASONS,
+    "max_output_tokens": "length",
+    **dict.fromkeys(("safety", "recitation", "prohibited_content", "blocklist", "spii"), "refusal"),
+    **dict.fromkeys(
+        (
+            *("malformed_function_call", "malformed_response", "unexpected_tool_call"),
+            *("too_many_tool_calls", "missing_thought_signature"),
+        ),
+        "failed",
+    ),
+}
+"""Reasons of the model's own server, in lower case (OpenRouter tells them beside its own)."""
 
 _REASONING = ("reasoning_content", "reasoning", "reasoning_text")
 """Members with reasoning text, in order of preference: servers that send two send equal text."""
@@ -63,6 +85,7 @@ class _Reader:
         self._prose: OpenPart | None = None
         self._logprobs: dict[str, list[Any]] = {}  # by kind of part, until a part takes them
         self._opened = False
+        self._texts: list[str] = []  # all text so far
         self._inline = False  # whether thinking was found inside text
         self._details: list[Any] = []  # reasoning_details for the next thinking part
         self._meta: dict[str, Any] = {}
@@ -92,7 +115,19 @@ class _Reader:
         return took
 
     def ending(self) -> tuple[EndReason, Mapping[str, Any]]:
+        self._tell_native()
         return REASONS.get(self._answer.raw_reason, "other"), self._meta
+
+    def _tell_native(self) -> None:
+        """Warns if the model's own server says that the answer was cut or spoiled, and the finish
+        reason does not."""
+        raw, native = self._answer.raw_reason, str(self._meta.get("native_finish_reason", ""))
+        meaning = meaning_of(native, _NATIVE.get(native.lower(), "other"))
+        if meaning in ("length", "refusal", "failed") and meaning != REASONS.get(raw):
+            self._answer.warn(
+                "native_reason",
+                f"The finish reason is {raw[:80]}, but the model's server said {native[:80]}.",
+            )
 
     def settle(self, whole: bool) -> None:
         self._end_prose(whole)
@@ -119,9 +154,11 @@ class _Reader:
         """Handles choice 0; True if it is a whole message, not a delta."""
         if isinstance(logprobs := choice.get("logprobs"), dict):
             self._hold_logprobs(logprobs)
-        part = "delta" if isinstance(choice.get("delta"), dict) else "message"
+        part = message_member(choice, streams=self._answer.streams)
         message = choice.get(part)
-        if isinstance(message, dict):
+        if isinstance(message, dict) and part == "message" and self._opened:
+            self._compare_message(message, (*where, part))
+        elif isinstance(message, dict):
             if not self._opened and part == "delta" and "role" not in message:
                 self._answer.warn_no_opening("the chunk with the role")
             self._opened = True
@@ -161,6 +198,22 @@ class _Reader:
         if not message.keys() <= _READ:
             rest = {k: v for k, v in message.items() if k not in _READ and v is not None}
             self._rest.update(rest)
+
+    def _compare_message(self, message: Mapping[str, Any], where: Where) -> None:
+        """A whole message at the end of a stream, which repeats it: only what is new is added."""
+        content = message.get("content")
+        if isinstance(content, str) and content:
+            said = joined(self._texts) if self._texts else ""
+            if content.startswith(said):
+                self._say("text", content[len(said) :])
+            else:
+                self._answer.warn(
+                    "message_differs",
+                    "The message at the end of the stream is not what was streamed, which counts.",
+                )
+        if message.get("tool_calls") or message.get("function_call"):
+            self._end_prose()
+            self._calls.take(message, where, repeated=True)
 
     def _reasoning(self, message: Mapping[str, Any]) -> None:
         if message.keys().isdisjoint(THOUGHTS):
@@ -210,6 +263,8 @@ class _Reader:
             prose = self._prose = self._answer.start(kind)
         if field:
             prose.meta["field"] = field
+        if kind == "text":
+            self._texts.append(text)
         self._answer.delta(prose, text)
 
     def _hold_logprobs(self, logprobs: Mapping[str, Any]) -> None:
@@ -272,6 +327,13 @@ def _may_call(choice: Mapping[str, Any]) -> bool:
         isinstance(message, dict) and (message.get("tool_calls") or message.get("function_call"))
         for message in messages
     )
+
+
+def message_member(choice: Mapping[str, Any], *, streams: bool) -> str:
+    """The member of a choice that has the answer, if a server sends both: `delta` in a stream,
+    `message` in a body that is none."""
+    first, second = ("delta", "message") if streams else ("message", "delta")
+    return first if isinstance(choice.get(first), dict) else second
 
 
 def _signs_call(detail: Any) -> bool:
@@ -372,13 +434,17 @@ def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:
 
 
 _OWN = frozenset({"index", "id", "type", "function", "custom"})
+_MEMBERS: Mapping[str, str] = {"function": "arguments", "custom": "input"}
+"""The member of a fragment -> its own member with the text of the call."""
 
 Where = tuple[Quoted, *tuple[str | int, ...]]
 """The JSON text of a chunk, and the path of a value in it."""
 
 
 class _OpenCall:
-    __slots__ = ("bare", "early", "extra", "id", "index", "name", "part", "told", "type")
+    __slots__ = (
+        *("bare", "early", "extra", "id", "index", "length", "name", "part", "told", "type"),
+    )
 
     def __init__(self, index: int | None) -> None:
         self.index = index
@@ -390,6 +456,7 @@ class _OpenCall:
         self.early: list[tuple[tuple[int, int], tuple[str | int, ...]]] = []  # earlier positions
         self.told = False  # whether arguments were sent, even ""
         self.bare = True  # whether no argument text arrived yet
+        self.length = 0  # characters of its arguments
 
 
 class CallAssembler:
@@ -403,10 +470,13 @@ class CallAssembler:
         self._legacy: _OpenCall | None = None
         self._doubled = False
 
-    def take(self, message: Mapping[str, Any], where: Where) -> None:
-        """Adds the calls in a delta or a message; `where` is the JSON text and the path to it."""
+    def take(self, message: Mapping[str, Any], where: Where, *, repeated: bool = False) -> None:
+        """Adds the calls in a delta or a message; `where` is the JSON text and the path to it.
+        `repeated`: the calls of the stream come once more, each whole."""
         fragments = message.get("tool_calls")
-        if isinstance(fragments, dict):
+        if repeated and isinstance(fragments, list):
+            self._repeat(fragments, where)
+        elif isinstance(fragments, dict):
             self._fragment(fragments, (*where, "tool_calls"))
         elif isinstance(fragments, list):
             for place, fragment in enumerate(fragments):
@@ -425,6 +495,37 @@ class CallAssembler:
                 self._legacy.type = "function_call"
             self._grow(self._legacy, legacy, "arguments", (*where, "function_call"))
             self._locate(self._legacy, (*where, "function_call"))
+
+    def _repeat(self, fragments: Sequence[Any], where: Where) -> None:
+        """Compares the calls of a final message with those of the stream, by id or order."""
+        streamed = [call for call in self._calls if call is not self._legacy]
+        for place, fragment in enumerate(fragments):
+            at = (*where, "tool_calls", place)
+            if not isinstance(fragment, dict):
+                continue
+            same = self._by_id.get(_id(fragment.get("id")))
+            if same is None and place < len(streamed):
+                same = streamed[place]
+            if same is None or same.part is None:
+                self._fragment(fragment, at)
+                continue
+            self._locate(same, at)
+            member = "custom" if same.type == "custom" else "function"
+            body = fragment.get(member)
+            text, name = at[0].member(*at[1:], member, _MEMBERS[member]), ""
+            if isinstance(body, dict):
+                name = _id(body.get("name"))
+                given = body.get(_MEMBERS[member])
+                text = given if isinstance(given, str) else text
+            if name not in ("", same.name) or (
+                text and not alike(text, joined(same.part.pieces or [""]))
+            ):
+                self._answer.warn_of(
+                    same.part,
+                    "item_differs",
+                    f"The call {same.name[:80]} at the end of the stream is not the one that was "
+                    "streamed, which counts.",
+                )
 
     def _locate(self, call: _OpenCall, where: Where) -> None:
         answer, path = self._answer, where[1:]
@@ -473,15 +574,11 @@ class CallAssembler:
     def settle(self) -> None:
         """Ends all calls; drops an empty one that nothing followed."""
         self._doubt_double()
-        seen: set[str] = set()
         for call in self._calls:
             part = call.part
             if part is None:
                 self._answer.warn("empty_call", "A call without id, name and arguments came.")
                 continue
-            if call.id and call.id in seen:
-                self._answer.warn("same_id", f"Two calls have the id {call.id[:80]!r}.")
-            seen.add(call.id)
             part.name, part.provider_id = call.name, call.id
             if call.type != "function":
                 part.meta["type"] = call.type
@@ -493,13 +590,17 @@ class CallAssembler:
 
     def _fragment(self, fragment: Mapping[str, Any], where: Where) -> None:
         is_custom = isinstance(fragment.get("custom"), dict)
-        inner, arguments = ("custom", "input") if is_custom else ("function", "arguments")
+        inner = "custom" if is_custom else "function"
+        arguments = _MEMBERS[inner]
         body = fragment.get(inner)
         body = body if isinstance(body, dict) else {}
         index, id_ = _index(fragment.get("index")), _id(fragment.get("id"))
         name = body.get("name")
         name = name if isinstance(name, str) else ""
         call = self._call_of(index, id_, name)
+        if id_ and id_ == call.id and call.name == name and self._is_again(call, body, arguments):
+            self._locate(call, where)
+            return
         if index is not None:
             self._by_index[index] = call
         if id_:
@@ -527,6 +628,18 @@ class CallAssembler:
         if name or id_ or not self._calls:
             return self._new(index)
         return self._calls[-1]
+
+    def _is_again(self, call: _OpenCall, body: Mapping[str, Any], member: str) -> bool:
+        """Whether a fragment with the id and the name of its call repeats all of its arguments."""
+        text, part = body.get(member), call.part
+        if not isinstance(text, str) or part is None or len(text) != call.length or len(text) < 2:
+            return False
+        if text[0] != "{" or joined(part.pieces) != text or not _is_object(text):
+            return False
+        self._answer.warn_of(
+            part, "item_again", f"The call {call.id[:80]!r} came once more; it counts once."
+        )
+        return True
 
     def _new(self, index: int | None) -> _OpenCall:
         call = _OpenCall(index)
@@ -563,12 +676,16 @@ class CallAssembler:
             part.meta["as_object"] = True
             if part.pieces and not alike(joined(part.pieces), text):
                 self._answer.doubt(part)
-                self._answer.warn(
-                    "arguments_replaced", f"Other arguments of {call.name} came; the last count."
+                self._answer.warn_of(
+                    part,
+                    "arguments_replaced",
+                    f"Other arguments of {call.name[:80]} came; the last count.",
                 )
             part.pieces.clear()
+            call.length = 0
         if text:
             call.bare = False
+            call.length += len(text)
             self._answer.delta(part, text)
 
 
@@ -585,7 +702,14 @@ def _index(value: Any) -> int | None:
 def _id(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    return value if isinstance(value, str) else ""
+    return wire_id(value)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(parse_json(text), dict)
+    except ValueError:
+        return False
 
 
 # The model lists of servers that speak OpenAI's protocols: GET /models. OpenAI lists ids only;

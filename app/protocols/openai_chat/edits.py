@@ -26,7 +26,7 @@ from app.protocols.body_edits import (
     write_text,
 )
 from app.protocols.framing import texts_of
-from app.protocols.openai_chat.decode import REASONS, THOUGHTS
+from app.protocols.openai_chat.decode import REASONS, THOUGHTS, message_member
 from app.protocols.raw_json import Changes, Path, Quoted, dumped
 from app.protocols.request import MARK, Body, dicts
 
@@ -44,6 +44,7 @@ def edit(answer: EditableAnswer) -> None:
         _take_signatures(answer)
         _say(answer)
     for frame in answer.frames:
+        _take_copies(frame)
         if answer.calls_gone:
             _end_without_calls(frame)
 
@@ -78,8 +79,10 @@ def _edit_calls(
         message = path[:3]
         goes = part in answer.taken
         if part in answer.arguments:
-            new = answer.arguments[part] if carriers[part] is place else ""
-            goes = _argue(frame, path, new, is_carrier=carriers[part] is place)
+            is_whole = frame.kind == "sse" and path[2] == "message"  # it repeats the stream
+            is_carrier = carriers[part] is place or is_whole
+            new = answer.arguments[part] if is_carrier else ""
+            goes = _argue(frame, path, new, is_carrier=is_carrier)
         if goes:
             left.setdefault(message, set()).add(path)
         elif answer.taken and _is_number(frame.at(*path, "index")):
@@ -158,7 +161,7 @@ def _take_signatures(answer: EditableAnswer) -> None:
         choice = _choice(frame)
         if choice is None or frame.dropped:
             continue
-        message = (*choice, "message" if "message" in frame.at(*choice) else "delta")
+        message = (*choice, _member(frame, choice))
         details = frame.at(*message, _DETAILS)
         entries = enumerate(details if isinstance(details, list) else [])
         gone = [n for n, entry in entries if isinstance(entry, dict) and entry.get("id") in ids]
@@ -178,6 +181,22 @@ def _take_logprobs(frame: EditableFrame, message: Path) -> None:
     tokens = frame.at(*message[:2], "logprobs", "content")
     if tokens and "".join(texts_of(tokens)) != (frame.at(*message, "content") or ""):
         frame.put("null", *message[:2], "logprobs")
+
+
+def _member(frame: EditableFrame, choice: Path) -> str:
+    """The member of the choice that has the answer, as the decoder reads it."""
+    return message_member(frame.at(*choice), streams=frame.kind == "sse")
+
+
+def _take_copies(frame: EditableFrame) -> None:
+    """Removes the calls from the member of a choice that is not read: they are copies of others."""
+    choice = _choice(frame)
+    if choice is None:
+        return
+    other = {"message": "delta", "delta": "message"}[_member(frame, choice)]
+    for name in ("tool_calls", "function_call"):
+        if frame.at(*choice, other, name):
+            frame.take(*choice, other, name)
 
 
 # The end.
@@ -220,7 +239,7 @@ def _say(answer: EditableAnswer) -> None:
     chunks = [frame for frame in answer.frames if _choice(frame) is not None and not frame.dropped]
     place = _choice(ending) if ending is not None else None
     if ending is not None and place is not None:
-        member = "message" if isinstance(ending.at(*place, "message"), dict) else "delta"
+        member = _member(ending, place)
         content = ending.at(*place, member, "content")
         if member == "message" or content or chunks[0] is ending:
             _append(ending, (*place, member), text)
@@ -288,7 +307,9 @@ def join(first: EditableAnswer, last: EditableAnswer) -> None:
 
 def _is_whole(frame: EditableFrame) -> bool:
     choice = _choice(frame)
-    return choice is not None and isinstance(frame.at(*choice, "message"), dict)
+    if choice is None or _member(frame, choice) != "message":
+        return False
+    return isinstance(frame.at(*choice, "message"), dict)
 
 
 def _says(frame: EditableFrame) -> bool:

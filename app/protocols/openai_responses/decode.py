@@ -17,6 +17,7 @@ from app.protocols.base import (
     error_sentence,
     model_entries,
     read_error,
+    wire_id,
 )
 from app.protocols.decoder import FAILED_REASONS, BodyDecoder, EventBuilder, Took
 from app.protocols.openai_responses.items import Items, Name, Where
@@ -259,8 +260,8 @@ def _name(value: Mapping[str, Any], item: Mapping[str, Any] | None = None) -> Na
     source = value if item is None else item
     return Name(
         index if index is None or index >= 0 else None,
-        _text(source.get("id")) or _text(value.get("item_id")),
-        _text(source.get("call_id")),
+        wire_id(source.get("id")) or wire_id(value.get("item_id")),
+        wire_id(source.get("call_id")),
     )
 
 

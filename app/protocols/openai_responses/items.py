@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from app.core.events import PartKind
+from app.protocols.base import wire_id
 from app.protocols.decoder import PROSE, EventBuilder, OpenPart
 from app.protocols.raw_json import Quoted, alike, end_of, joined, whole_characters
 
@@ -395,7 +396,7 @@ class Items:
         self, item: Item, value: Mapping[str, Any], where: Where, complete: bool
     ) -> None:
         part, name = item.call, _text(value.get("name"))
-        call_id = _text(value.get("call_id"))
+        call_id = wire_id(value.get("call_id"))
         if (name and part.name and name != part.name) or (
             call_id and item.call_id and call_id != item.call_id
         ):
@@ -592,7 +593,7 @@ class Items:
 
 
 def _name_in(item: Mapping[str, Any], index: int | None = None) -> Name:
-    return Name(index, _text(item.get("id")), _text(item.get("call_id")))
+    return Name(index, wire_id(item.get("id")), wire_id(item.get("call_id")))
 
 
 def _same_id(item: Item, name: Name) -> bool:
@@ -604,7 +605,7 @@ def _same_id(item: Item, name: Name) -> bool:
 
 def _conflicts(item: Item, value: Mapping[str, Any], where: Where) -> bool:
     """Whether this is the end of another call: neither its id nor its content is the same."""
-    call_id = _text(value.get("call_id"))
+    call_id = wire_id(value.get("call_id"))
     both = item.kind == "call" and item.call_id and call_id
     return bool(both) and item.call_id != call_id and _differs(item, value, where)
 
