@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from app.commands.decode import decode
-from app.core.events import PartDelta, PartStarted, ResponseEnded, ResponseFailed
+from app.core.events import PartDelta, PartStarted, ResponseEnded, ResponseFailed, Warned
+from tests.protocols import answers
+from tests.protocols.answers import PROTOCOLS
 from tests.protocols.frames import (
     DONE,
     calls,
@@ -246,3 +250,65 @@ def test_a_frame_that_broke_after_the_reason_was_none_of_the_call() -> None:
     body += b'data: {"choices":[], "x":"\xff"}\n\n'
     ((_, ended),) = parts_of(events_of("openai_chat", body + sse(DONE)))
     assert ended.complete
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@each_row(
+    ("text", "told"),
+    [
+        ('<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>', True),
+        ('I look. <tool_call>{"name": "f", "arguments": {}}</tool_call>', True),
+        ('[TOOL_CALLS][{"name": "f", "arguments": {}}]', True),
+        ("<function=f><parameter=x>1</parameter></function>", True),
+        ('<|python_tag|>{"name": "f", "parameters": {}}', True),
+        ('{"name": "f", "arguments": {"x": 1}}', True),
+        ('```json\n[{"name": "f", "parameters": {}}]\n```', True),
+        ('{"type": "function", "name": "f", "parameters": {}}', True),
+        ('{"name": "Ada", "age": 36}', False),
+        ("A call is a function with arguments.", False),
+    ],
+)
+def test_a_text_that_looks_like_a_call_is_told(protocol: str, text: str, told: bool) -> None:
+    events = events_of(protocol, answers.body(protocol, [answers.text(text)]))
+    assert ("call_as_text" in codes_of(events)) == told
+    assert not [kind for kind, _ in parts_of(events) if kind == "call"]
+
+
+def test_a_text_that_looks_like_a_call_beside_one_is_not_told() -> None:
+    said = chunk({"content": "<tool_call>"})
+    events = events_of("openai_chat", sse(said, calls(fragment(0, "a", "f", "{}")), FINISH, DONE))
+    assert "call_as_text" not in codes_of(events)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@each_row(
+    ("value", "words"),
+    [
+        ({"error parsing tool call": "raw='{', err=EOF"}, "tool call: raw='{', err=EOF"),
+        ({"Error": "no more"}, "no more"),
+        ({"errors": [{"message": "no more"}]}, "no more"),
+        ({"error_message": "no more", "code": 5}, "no more"),
+    ],
+)  # fmt: skip
+def test_an_error_that_is_named_otherwise_is_shown_in_its_words(
+    protocol: str, value: dict[str, Any], words: str
+) -> None:
+    written = lines(value) if protocol == "ollama" else sse(value)
+    end = end_of(events_of(protocol, written))
+    assert isinstance(end, ResponseFailed)
+    assert words in end.message
+    assert end.error == value
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_an_object_that_is_not_known_is_quoted(protocol: str) -> None:
+    value = {"llama runner process": "no longer running"}
+    written = lines(value) if protocol == "ollama" else sse(value)
+    told = [event for event in events_of(protocol, written) if isinstance(event, Warned)]
+    assert "no longer running" in told[0].message
+
+
+@each_row("type_", ["ping", "response.keep_alive", "keepalive", "codex.rate_limits", "heartbeat"])
+@pytest.mark.parametrize("protocol", ["anthropic", "openai_chat", "openai_responses"])
+def test_signs_of_life_are_not_told(protocol: str, type_: str) -> None:
+    assert codes_of(events_of(protocol, sse({"type": type_}))) == []

@@ -9,8 +9,13 @@ import pytest
 
 from app.core.events import ResponseEnded, ResponseFailed, Usage, Warned
 from app.core.limits import read_and_written, written
+from app.core.messages import Message, MessagePart, ModelRequest
+from app.core.tools import ToolChoice
+from app.protocols.answer_edits import TakeOut, edit_answer
 from app.protocols.base import ModelInfo
 from app.protocols.gemini.decode import CODEC, label
+from app.protocols.gemini.request import READER
+from app.protocols.request import AnswerMessage, RequestNotes
 from tests.protocols.frames import codes_of, end_of, events_of, parts_of, spanned, sse
 from tests.protocols.gemini import at, call, event, growing, text
 from tests.tables import each_row
@@ -490,3 +495,65 @@ def test_a_count_below_zero_is_no_count() -> None:
     found = events_of("gemini", sse(event(text("a"), reason="STOP", usageMetadata=told)))
     assert end_of(found).usage == Usage(None, 2, told)
     assert codes_of(found) == ["odd_usage"]
+
+
+CALLED = call("f", args={"x": 1})
+IMAGE = {"inlineData": {"mimeType": "image/png", "data": "eA=="}}
+
+
+@each_row(
+    ("part", "kinds", "sent"),
+    [
+        ({**text("I look."), **CALLED}, "text call", [text("I look."), CALLED]),
+        (
+            {**text("Hm.", thought=True), **CALLED, "thoughtSignature": "s"},
+            "thinking call",
+            [text("Hm.", thought=True), {**CALLED, "thoughtSignature": "s"}],
+        ),
+        ({**IMAGE, **CALLED}, "other call", [IMAGE, CALLED]),
+        ({**text("See."), **IMAGE}, "text other", [text("See."), IMAGE]),
+        ({**text(""), **CALLED}, "call", [CALLED]),
+        ({"text": None, **CALLED}, "call", [CALLED]),
+    ],
+    ids=["text", "thought", "image", "no call", "empty text", "null"],
+)
+def test_a_part_with_two_members_is_two_parts_both_ways(
+    part: dict[str, Any], kinds: str, sent: list[Any]
+) -> None:
+    events = events_of("gemini", sse(event(part), STOP))
+    assert " ".join(kind for kind, _ in parts_of(events)) == kinds
+    history = tuple(
+        MessagePart(
+            kind, end.text, name=end.name, meta=end.meta, protocol="gemini", call_id=str(number)
+        )
+        for number, (kind, end) in enumerate(parts_of(events))
+    )
+    request = ModelRequest("gemini-2", "", (Message("assistant", history),), (), ToolChoice())
+    (content,) = json.loads(CODEC.encode(request).body)["contents"]
+    assert content["parts"] == sent
+
+
+def test_a_part_that_an_older_log_kept_whole_is_sent_as_two() -> None:
+    kept = {"part": text("I look."), "as_object": True}
+    part = MessagePart("call", '{"x": 1}', name="f", meta=kept, protocol="gemini", call_id="1")
+    request = ModelRequest("gemini-2", "", (Message("assistant", (part,)),), (), ToolChoice())
+    (content,) = json.loads(CODEC.encode(request).body)["contents"]
+    assert content["parts"] == [text("I look."), CALLED]
+
+
+def test_a_part_with_two_members_is_read_as_two_from_a_request() -> None:
+    parts = [{**text("I look."), **CALLED}]
+    result = {"functionResponse": {"name": "f", "response": {"output": "1"}}, **text("Go on.")}
+    body = {"contents": [{"role": "model", "parts": parts}, {"role": "user", "parts": [result]}]}
+    items = list(READER.items(body, RequestNotes("")))
+    (answer,) = [item for item in items if isinstance(item, AnswerMessage)]
+    assert [part.kind for part in answer.parts] == ["text", "call"]
+    assert "Go on." in repr(items[-1])
+
+
+def test_of_a_part_with_two_members_only_the_call_is_taken_out() -> None:
+    part = {**text("I look."), **CALLED, "thoughtSignature": "s"}
+    body = sse(event(part), STOP)
+    said = parts_of(events_of("gemini", edit_answer("gemini", body, {1: TakeOut("No.")})))
+    assert "".join(part.text for _, part in said) == "I look.\n\nNo."
+    assert b"functionCall" not in edit_answer("gemini", body, {1: TakeOut("No.")})

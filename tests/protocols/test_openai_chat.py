@@ -292,3 +292,91 @@ def test_a_reason_is_not_made_good_by_a_later_one(reason: str) -> None:
     end = end_of(events)
     assert isinstance(end, ResponseEnded)
     assert (end.raw_reason, codes_of(events)) == (reason, ["reason_changed"])
+
+
+BOTH = {
+    "index": 0,
+    "message": {"role": "assistant", "content": "Hall A."},
+    "delta": {"role": "assistant", "content": ""},
+    "finish_reason": "stop",
+}
+
+
+def test_a_message_counts_over_a_delta_where_the_body_is_no_stream() -> None:
+    whole = json.dumps({"object": "chat.completion", "choices": [BOTH]}).encode()
+    ((kind, part),) = parts_of(events_of("openai_chat", whole))
+    assert (kind, part.text) == ("text", "Hall A.")
+    # In a stream the delta counts, beside which some servers send all so far.
+    deltas = [
+        {"object": "chat.completion.chunk", "choices": [{**BOTH, "delta": {"content": text}}]}
+        for text in ("Hall", " A.")
+    ]
+    ((_, part),) = parts_of(events_of("openai_chat", sse(*deltas, DONE)))
+    assert part.text == "Hall A."
+
+
+def _ended_by(message: dict[str, Any], *chunks: Any) -> list[Any]:
+    last = {
+        "object": "chat.completion",
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+    }
+    return events_of("openai_chat", sse(chunk({"role": "assistant"}), *chunks, last, DONE))
+
+
+@each_row(
+    ("content", "text", "codes"),
+    [
+        ("Hall A.", "Hall A.", []),
+        ("Hall A. Open.", "Hall A. Open.", []),
+        ("Hall B.", "Hall A.", ["message_differs"]),
+        (None, "Hall A.", []),
+    ],
+)
+def test_a_message_at_the_end_of_a_stream_is_compared_with_it(
+    content: Any, text: str, codes: list[str]
+) -> None:
+    events = _ended_by({"content": content}, chunk({"content": "Hall"}), chunk({"content": " A."}))
+    assert "".join(part.text for _, part in parts_of(events)) == text
+    assert codes_of(events) == codes
+
+
+@each_row(
+    ("listed", "codes"),
+    [
+        ('{"x": 1}', []),
+        ('{"x":1}', []),
+        ("", []),
+        ('{"x":2}', ["item_differs"]),
+    ],
+)
+def test_calls_at_the_end_of_a_stream_are_no_further_ones(listed: str, codes: list[str]) -> None:
+    streamed = fragment(0, "a", "f", '{"x": 1}')
+    again = {**fragment(None, "a", "f", listed), "type": "function"}
+    events = _ended_by({"tool_calls": [again]}, calls(streamed))
+    ((kind, part),) = parts_of(events)
+    assert (kind, part.text, part.complete) == ("call", '{"x": 1}', True)
+    assert codes_of(events) == codes
+
+
+@each_row(
+    ("reason", "native", "told"),
+    [
+        ("stop", "MALFORMED_FUNCTION_CALL", True),
+        ("tool_calls", "UNEXPECTED_TOOL_CALL", True),
+        ("stop", "MAX_TOKENS", True),
+        ("stop", "SAFETY", True),
+        ("stop", "error", True),
+        ("length", "max_output_tokens", False),
+        ("stop", "STOP", False),
+        ("tool_calls", "tool_use", False),
+        ("stop", "brand_new", False),
+    ],
+)
+def test_a_reason_of_the_models_server_that_is_worse_is_told(
+    reason: str, native: str, told: bool
+) -> None:
+    last = chunk({"content": "a"}, reason)
+    last["choices"][0]["native_finish_reason"] = native
+    events = events_of("openai_chat", sse(chunk({"role": "assistant"}), last, DONE))
+    codes = [code for code in codes_of(events) if code != "calls_missing"]
+    assert codes == (["native_reason"] if told else [])

@@ -509,3 +509,144 @@ def test_arguments_that_are_told_whole_are_sound_though_a_piece_was_lost() -> No
     told = event("function_call_arguments.done", 0, arguments='{"x"}')
     assert seen(read(*head, told, completed())) == [("call", '{"x"}', True)]
     assert seen(read(*head, done(0, call(None)), completed())) == [("call", '{"x"}', False)]
+
+
+TOLD = event("function_call_arguments.done", 0, arguments=ARGS)
+
+
+@each_row("empty", ["", "{}", " { } ", "null", {}], ids=repr)
+@each_row(
+    "came", [(args(0, ARGS),), (TOLD,), (args(0, ARGS), TOLD)], ids=["deltas", "told", "both"]
+)
+def test_an_empty_end_never_overrules_arguments_that_came(
+    came: tuple[Any, ...], empty: Any
+) -> None:
+    """A rule would run {} where the model wrote something else."""
+    events = read(added(0, call("")), *came, done(0, call(empty)), completed())
+    assert seen(events) == [("call", ARGS, True)]
+    assert warned(events) == ["item_differs"]
+    assert "as_object" not in parts_of(events)[0][1].meta
+
+
+@each_row("empty", ["", "{}"])
+def test_arguments_that_are_told_empty_never_overrule_pieces(empty: str) -> None:
+    told = event("function_call_arguments.done", 0, arguments=empty)
+    events = read(added(0, call("")), args(0, ARGS), told, completed())
+    # No event had all of the arguments, so they may be half of what was meant.
+    assert seen(events) == [("call", ARGS, False)]
+    assert warned(events) == ["item_differs"]
+
+
+@each_row(
+    ("first", "last", "text", "codes"),
+    [
+        (ARGS, ARGS, ARGS, []),
+        ('{"x"', ARGS, ARGS, []),
+        ("{}", ARGS, ARGS, []),
+        (OTHER, ARGS, ARGS, ["item_differs"]),
+        (OTHER, "", OTHER, ["item_differs"]),
+        (OTHER, "{}", OTHER, ["item_differs"]),
+    ],
+)
+def test_announced_arguments_are_compared_with_the_end(
+    first: str, last: str, text: str, codes: list[str]
+) -> None:
+    events = read(added(0, call(first)), done(0, call(last)), completed())
+    assert seen(events) == [("call", text, True)]
+    assert warned(events) == codes
+
+
+@each_row("other", [{"name": "g"}, {"call_id": "call_9"}], ids=repr)
+def test_a_call_that_is_called_otherwise_at_its_end_is_told(other: dict[str, Any]) -> None:
+    events = read(added(0, call("")), args(0, ARGS), done(0, call(ARGS, **other)), completed())
+    assert seen(events) == [("call", ARGS, True)]
+    assert warned(events) == ["item_differs"]
+
+
+def test_arguments_are_not_lost_where_nothing_but_their_event_came() -> None:
+    told = event("function_call_arguments.done", 0, arguments=ARGS, name="f", call_id="c")
+    events = read(told, completed())
+    ((_, part),) = parts_of(events)
+    assert (part.name, part.provider_id, part.text, part.complete) == ("f", "c", ARGS, True)
+    assert warned(events) == ["no_start"]
+
+
+def said(*pieces: str, index: int = 0) -> tuple[Any, ...]:
+    """A message that is announced and streamed with a content index for each delta."""
+    return (added(index, message()), *(text(index, one, n) for n, one in enumerate(pieces)))
+
+
+LISTED = message("On it.")
+TOLD_TEXT = event("output_text.done", 0, content_index=0, text="On it.")
+
+
+@each_row(
+    ("values", "wanted", "codes"),
+    [
+        # The content index counts deltas.
+        ((*said("On ", "it."), done(0, LISTED), completed(LISTED)), "On it.", []),
+        ((*said("On ", "it."), completed(LISTED)), "On it.", []),
+        ((*said("On ", "it"), done(0, LISTED), completed()), "On it.", ["item_differs"]),
+        # The end has less than was streamed: what was said is kept.
+        ((*said("On it."), done(0, message()), completed()), "On it.", ["item_differs"]),
+        ((*said("On it."), done(0, message("")), completed()), "On it.", ["item_differs"]),
+        ((*said("On it."), done(0, message("On")), completed()), "On it.", ["item_differs"]),
+        ((*said("On ", "it."), done(0, message("On")), completed()), "On it.", ["item_differs"]),
+        # Two texts in one piece, and one text in two.
+        ((*said("On it."), done(0, message("On ", "it.")), completed()), "On it.", []),
+        # One index for a message and a call.
+        (
+            (
+                *(*said("On it."), added(0, call("")), args(0, ARGS), done(0, call(ARGS))),
+                *(done(0, LISTED), completed(LISTED, call(ARGS))),
+            ),
+            "On it.",
+            [],
+        ),
+        # The end comes twice; in another event the item has another id.
+        ((done(0, LISTED), done(0, LISTED), completed(LISTED)), "On it.", ["item_again"]),
+        ((*said("On it."), done(0, {**LISTED, "id": "msg_2"}), completed(LISTED)), "On it.", []),
+        # A text that stands in one event alone.
+        ((TOLD_TEXT, completed()), "On it.", ["no_start"]),
+        ((*said(), TOLD_TEXT, completed()), "On it.", []),
+        ((added(0, LISTED), completed()), "On it.", []),
+        ((*said(), done(0, message()), completed(LISTED)), "On it.", ["item_differs"]),
+        ((*said("On it."), TOLD_TEXT, done(0, LISTED), completed(LISTED)), "On it.", []),
+        # Two messages that say the same are two.
+        (
+            (done(0, message("On ")), done(1, message("On ", id="msg_2")), completed()),
+            "On On ",
+            [],
+        ),
+    ],
+)  # fmt: skip
+def test_the_end_of_a_message_is_compared_with_all_that_was_streamed(
+    values: tuple[Any, ...], wanted: str, codes: list[str]
+) -> None:
+    events = read(CREATED, *values)
+    assert "".join(text for kind, text, _ in seen(events) if kind == "text") == wanted
+    assert [text for kind, text, _ in seen(events) if kind == "call"] in ([], [ARGS])
+    assert warned(events) == codes
+
+
+THOUGHT = [{"type": "reasoning_text", "text": "Why."}]
+
+
+@each_row(
+    ("values", "item"),
+    [
+        ((summary(0, "Wh"), summary(0, "y.", 1)), reasoning("Why.")),
+        ((summary(0, "Why."),), {**reasoning(), "content": THOUGHT}),
+        ((), {**reasoning("Why."), "content": THOUGHT}),
+        ((event("reasoning_summary_text.done", 0, summary_index=0, text="Why."),), reasoning()),
+    ],
+)  # fmt: skip
+def test_reasoning_is_compared_likewise(values: tuple[Any, ...], item: dict[str, Any]) -> None:
+    events = read(CREATED, added(0, reasoning()), *values, done(0, item), completed(item))
+    assert "".join(text for _, text, _ in seen(events)) == "Why."
+    assert parts_of(events)[-1][1].meta["block"] == item
+
+
+@each_row("type_", ["keepalive", "response.keep_alive", "response.rate_limits.updated", "ping"])
+def test_signs_of_life_are_not_told(type_: str) -> None:
+    assert warned(read(CREATED, {"type": type_}, completed(message("a")))) == []

@@ -18,11 +18,13 @@ from app.core.events import (
     SessionForked,
 )
 from app.core.tools import Tool, text_result
+from app.protocols.registry import codec
 from app.render.blocks import block
 from app.render.card import Card, card, source
 from app.render.view import View
 from app.render.wire_rows import WireRows
 from tests.factories import DIGEST, Log, turn_with_calls
+from tests.protocols import answers
 from tests.render.page import ENV
 from tests.tables import each_row
 
@@ -276,3 +278,17 @@ def test_the_card_says_why_a_call_is_left_to_the_person() -> None:
     assert "the same id" in card_of(twins, "1.0").hint
     assert "no rule runs this call" in card_of(unknown, "1.0").hint
     assert offered(unknown, call_id="1.0") == "run: run edit"
+
+
+@each_row("protocol", ["anthropic", "openai_responses", "gemini", "ollama"])
+def test_a_call_that_has_ended_is_complete_while_the_answer_goes_on(protocol: str) -> None:
+    """As soon as the wire says so: another call may stream for minutes."""
+    decoder, log = codec(protocol).decoder(200), Log().start().prompt().request()
+    data = answers.body(protocol, [answers.call(0), answers.call(1)])
+    for place in range(len(data)):
+        log.add(*(event for *_, event in decoder.feed(data[place : place + 1])))
+        turn = log.session().turns[0]
+        if len(turn.calls) == 2:
+            break
+    assert turn.open
+    assert card_of(log, "1.0").words == "complete"
