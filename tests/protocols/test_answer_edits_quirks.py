@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from app.core.events import PartEnded
+from app.core.events import PartEnded, PartStarted
 from app.protocols.answer_edits import (
     BeforeCalls,
     Edit,
@@ -515,3 +515,95 @@ def facts(parts: list[tuple[str, PartEnded]]) -> list[tuple[str, str, str, bool]
         for kind, ended in parts
         if kind == "call"
     ]
+
+
+def _unnumbered(*values: Any) -> bytes:
+    """A stream of llama.cpp's server: items without an index, all ended at the end."""
+    return sse(
+        responses.event("created", response=responses.body(status="in_progress")),
+        *(
+            {name: item for name, item in value.items() if name != "output_index"}
+            for value in values
+        ),
+        responses.completed(responses.message("I look."), responses.call('{"x":1}')),
+    )
+
+
+def _shared(*values: Any) -> bytes:
+    """The same items under one index."""
+    return sse(
+        responses.event("created", response=responses.body(status="in_progress")),
+        *({**value, "output_index": 0} for value in values),
+        responses.completed(responses.message("I look."), responses.call('{"x":1}')),
+    )
+
+
+PIECES = ("I l", "ook.")
+MIXED = (
+    responses.added(0, responses.message()),
+    *({**responses.text(0, piece), "item_id": "msg_1"} for piece in PIECES),
+    responses.added(1, responses.call("")),
+    responses.args(1, '{"x"'),
+    responses.args(1, ":1}"),
+    responses.event("output_text.done", 0, item_id="msg_1", content_index=0, text="I look."),
+    responses.done(0, responses.message("I look.")),
+    responses.done(1, responses.call('{"x":1}')),
+)
+
+
+@each_row("write", [_unnumbered, _shared])
+def test_a_call_beside_a_text_is_taken_out_of_items_without_their_own_index(write: Any) -> None:
+    body = write(*MIXED)
+    new = edit_answer("openai_responses", body, {1: NO})
+    said = parts_of(events_of("openai_responses", new))
+    assert "".join(part.text for kind, part in said if kind == "text").startswith("I look.")
+    assert not [kind for kind, _ in said if kind == "call"]
+    assert b"function_call" not in new
+    assert b'output_text.done"' in new
+    assert edited("openai_responses", body, {1: OTHER}) == [("f", OTHER.text)]
+    assert b'{\\"x' not in edit_answer("openai_responses", body, {1: OTHER})
+
+
+def test_a_client_that_waits_is_told_of_items_without_an_index() -> None:
+    passed = PassedAnswer("openai_responses")
+    body = _unnumbered(*MIXED[:3])
+    passed.add(body)
+    end = body.index(b"response.completed") - len('data: {"type": "')
+    passed.pass_on(end)
+    (told,) = values_of(passed.keepalive())
+    (item,) = told["response"]["output"]
+    assert item["id"] == "msg_1"
+
+
+COPY = fragment(0, "a", "f", '{"x":1}')
+BESIDE = {"message": {"role": "assistant", "content": "I look.", "tool_calls": [COPY]},
+          "delta": {"role": "assistant", "content": "", "tool_calls": [COPY]},
+          "finish_reason": "tool_calls", "index": 0}  # fmt: skip
+
+
+@each_row("streamed", [True, False])
+def test_a_call_that_stands_in_message_and_delta_is_taken_out_of_both(streamed: bool) -> None:
+    value = {"object": "chat.completion", "choices": [BESIDE]}
+    body = sse(value, DONE) if streamed else json.dumps(value).encode()
+    (index,) = [
+        event.index
+        for event in events_of("openai_chat", body)
+        if isinstance(event, PartStarted) and event.part_kind == "call"
+    ]
+    new = edit_answer("openai_chat", body, {index: NO})
+    assert b'"tool_calls"' not in new
+    assert called("openai_chat", new) == []
+    assert b'\\"x\\"' not in edit_answer("openai_chat", body, {index: OTHER})
+    assert edited("openai_chat", body, {index: OTHER}) == [("f", OTHER.text)]
+    text = "" if streamed else "I look."
+    said = [part.text for kind, part in parts_of(events_of("openai_chat", new)) if kind == "text"]
+    assert "".join(said).startswith(text)
+
+
+def test_a_call_that_the_end_of_a_stream_repeats_is_edited_in_both_places() -> None:
+    last = {"index": 0, "message": {"tool_calls": [COPY]}, "finish_reason": "tool_calls"}
+    body = sse(ROLE, calls(COPY), {"object": "chat.completion", "choices": [last]}, DONE)
+    new = edit_answer("openai_chat", body, {0: OTHER})
+    assert called("openai_chat", new) == [("f", OTHER.text)]
+    assert b'\\"x\\"' not in new
+    assert b'"tool_calls"' not in edit_answer("openai_chat", body, {0: NO})

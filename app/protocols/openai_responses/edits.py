@@ -30,6 +30,11 @@ _SAYS_AGAIN: Mapping[str, str] = {
     "response.function_call_arguments.done": "arguments",
     "response.custom_tool_call_input.done": "input",
 }
+_OF_NO_CALL = (
+    *("response.output_item.", "response.content_part.", "response.output_text."),
+    *("response.refusal.", "response.reasoning"),
+)
+"""Events that concern no call unless the decoder says so: one index may be that of two items."""
 _DELTAS = ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta")
 
 
@@ -72,13 +77,14 @@ class _Items:
         for frame in self._answer.frames:
             index = frame.at("output_index")
             about = [place.part for place in frame.places if place.path in ((), ("item",))]
-            if not about and index is None:
+            names = [name for name in (_id_in(frame.value), index) if name is not None]
+            if not names and not about:
                 continue
-            if frame.type in ("response.output_item.added", "response.output_item.done"):
-                owner.pop(index, None)
             for part in about:
-                owner[index] = part
-            part = owner.get(index, -1)
+                owner.update(dict.fromkeys(names, part))
+            part = about[-1] if about else -1
+            if not about and not frame.type.startswith(_OF_NO_CALL):
+                part = next((owner[name] for name in names if name in owner), -1)
             events.append((frame, part))
             if part in self._answer.taken and isinstance(index, int):
                 self._gaps.add(index)
@@ -204,10 +210,12 @@ def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
     started = next((value for value in seen if isinstance(value.get("response"), dict)), None)
     if started is None:
         return b""
-    items: dict[int, dict[str, Any]] = {}
+    items: dict[int | str, dict[str, Any]] = {}
     for value in seen:
         _grow(items, value)
-    output = [items[index] for index in sorted(items)]
+    numbered = sorted(index for index in items if isinstance(index, int))
+    output = [items[index] for index in numbered]
+    output += [item for name, item in items.items() if isinstance(name, str)]
     response = {**started["response"], "status": "in_progress", "output": output}
     event: dict[str, Any] = {"type": "response.in_progress", "response": response}
     numbers = [value["sequence_number"] for value in seen if "sequence_number" in value]
@@ -216,20 +224,32 @@ def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
     return b"event: response.in_progress\ndata: " + dumped(event).encode() + b"\n\n"
 
 
-def _grow(items: dict[int, dict[str, Any]], value: Mapping[str, Any]) -> None:
+def _id_in(value: Any) -> str | None:
+    """The id of the item that an event is about, or of its call."""
+    item = value.get("item") if isinstance(value, dict) else None
+    own = item if isinstance(item, dict) else {}
+    ids = (own.get("id"), value.get("item_id"), own.get("call_id")) if own or value else ()
+    return next((id_ for id_ in ids if isinstance(id_, str) and id_), None)
+
+
+def _grow(items: dict[int | str, dict[str, Any]], value: Mapping[str, Any]) -> None:
     """Applies an event to its item."""
     index, type_ = value.get("output_index"), str(value.get("type"))
-    if not isinstance(index, int):
+    name = index if isinstance(index, int) else _id_in(value)
+    if name is None:
         return
     if type_ in ("response.output_item.added", "response.output_item.done"):
         if isinstance(value.get("item"), dict):
-            items[index] = dict(value["item"])
+            items[name] = dict(value["item"])
         return
-    item = items.get(index)
+    item = items.get(name)
     if item is None:
         return
-    for member, number in (("content", "content_index"), ("summary", "summary_index")):
-        place = value.get(number)
+    for member, number, types in (
+        ("content", "content_index", ("response.content_part.", "response.output_text.")),
+        ("summary", "summary_index", ("response.reasoning_summary",)),
+    ):
+        place = value.get(number, 0 if type_.startswith(types) else None)
         if not isinstance(place, int):
             continue
         pieces = item[member] = [*item.get(member, ())]
