@@ -266,7 +266,7 @@ def read_error(
         # {"error": "text"} of Ollama, {"code", "error": "text"} of xAI.
         return ProviderError(dict(value) if len(value) > 1 else error, error)
     named = event == "error" or "error" in (value.get("type"), value.get("object"))
-    if expected or named or _bare(value) or _error_key(value):
+    if expected or named or _bare(value) or (not value.get("type") and _error_key(value)):
         return ProviderError(dict(value), _words(value)) if value else None
     return None
 
@@ -302,9 +302,8 @@ def _error_key(value: Mapping[str, Any]) -> str:
 
     Ollama sends {"error parsing tool call": "raw=..."}.
     """
-    return next(
-        (key for key, item in value.items() if key.lower().startswith("error") and item), ""
-    )
+    said = (key for key, item in value.items() if item and isinstance(item, str | dict | list))
+    return next((key for key in said if key.lower().startswith("error")), "")
 
 
 def _words(error: Mapping[str, Any], depth: int = 0) -> str:

@@ -300,6 +300,12 @@ def test_an_error_that_is_named_otherwise_is_shown_in_its_words(
     assert end.error == value
 
 
+@pytest.mark.parametrize("protocol", ["anthropic", "openai_responses"])
+@each_row("value", [{"type": "brand_new", "error_rate": "low"}, {"error_count": 2}], ids=repr)
+def test_an_event_that_only_mentions_errors_is_none(protocol: str, value: dict[str, Any]) -> None:
+    assert codes_of(events_of(protocol, sse(value))) == ["unknown_event"]
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_an_object_that_is_not_known_is_quoted(protocol: str) -> None:
     value = {"llama runner process": "no longer running"}
