@@ -302,8 +302,8 @@ def _error_key(value: Mapping[str, Any]) -> str:
 
     Ollama sends {"error parsing tool call": "raw=..."}.
     """
-    said = (key for key, item in value.items() if item and isinstance(item, str | dict | list))
-    return next((key for key in said if key.lower().startswith("error")), "")
+    keys = (key for key, item in value.items() if item and isinstance(item, str | dict | list))
+    return next((key for key in keys if key.lower().startswith("error")), "")
 
 
 def _words(error: Mapping[str, Any], depth: int = 0) -> str:

@@ -203,9 +203,9 @@ class _Reader:
         """A whole message at the end of a stream, which repeats it: only what is new is added."""
         content = message.get("content")
         if isinstance(content, str) and content:
-            said = joined(self._texts) if self._texts else ""
-            if content.startswith(said):
-                self._say("text", content[len(said) :])
+            streamed = joined(self._texts) if self._texts else ""
+            if content.startswith(streamed):
+                self._say("text", content[len(streamed) :])
             else:
                 self._answer.warn(
                     "message_differs",

@@ -77,7 +77,7 @@ class Item:
 
     __slots__ = (
         *("announced", "call_id", "done", "first", "id", "index", "kind", "number", "parts"),
-        *("said", "spare", "streamed", "told", "type"),
+        *("final_text", "spare", "streamed", "told", "type"),
     )
 
     def __init__(self, number: int, name: Name, type_: str) -> None:
@@ -91,7 +91,7 @@ class Item:
         self.spare: OpenPart | None = None  # a thinking part started before its text
         self.announced: Mapping[str, Any] = {}  # as it was when it was added
         self.first = ""  # the announced arguments of a call: used if none follow
-        self.said = ""  # its whole text, or the arguments of a call, when it is done
+        self.final_text = ""  # its whole text, or the arguments of a call, when it is done
         self.streamed = False  # whether a delta came
         self.told = False  # whether an event had all arguments
         self.done = False
@@ -415,7 +415,7 @@ class Items:
         self._use_first(item)
         if not part.pieces and not present:
             part.meta["absent"] = True
-        item.said = joined(part.pieces) if part.pieces else ""
+        item.final_text = joined(part.pieces) if part.pieces else ""
         self._answer.stop(part, complete)
 
     def _use_first(self, item: Item) -> None:
@@ -501,7 +501,7 @@ class Items:
         self._stop_parts(item, list(item.parts.values()), complete)
 
     def _stop_parts(self, item: Item, parts: Sequence[OpenPart], complete: bool) -> None:
-        item.said = "".join(joined(part.pieces) for part in parts if part.pieces)
+        item.final_text = "".join(joined(part.pieces) for part in parts if part.pieces)
         for part in parts:
             self._answer.stop(part, complete)
 
@@ -571,7 +571,11 @@ class Items:
                 pass
 
     def _compare_arguments(self, item: Item, text: str, name: str = "") -> None:
-        same = not text or alike(text, item.said) or (_is_empty(text) and _is_empty(item.said))
+        same = (
+            not text
+            or alike(text, item.final_text)
+            or (_is_empty(text) and _is_empty(item.final_text))
+        )
         if not same or name not in ("", item.call.name):
             self._warn(
                 item,
@@ -582,14 +586,14 @@ class Items:
     def _compare_text(self, item: Item, value: Mapping[str, Any]) -> None:
         listed = list(_texts_in(value))
         final = whole_characters("".join(text for *_, text in listed))
-        common = end_of(item.said, final, escaped=True)
+        common = end_of(item.final_text, final, escaped=True)
         if not final or common == len(final):
             return
         self._answer.warn("item_differs", "An item came twice, and not with the same text.")
         if common >= 0 and item.kind == "text":
             block = {key: inner for key, inner in value.items() if key != "content"}
             self._answer.whole(listed[-1][1], final[common:], block=block)
-            item.said = final
+            item.final_text = final
 
 
 def _name_in(item: Mapping[str, Any], index: int | None = None) -> Name:
@@ -614,14 +618,14 @@ def _differs(item: Item, value: Mapping[str, Any], where: Where) -> bool:
     """Whether the content of this end is not that of the item, so far or at its end."""
     if item.kind in ("text", "thinking"):
         parts = item.parts.values()
-        text = item.said or "".join(joined(part.pieces) for part in parts if part.pieces)
+        text = item.final_text or "".join(joined(part.pieces) for part in parts if part.pieces)
         final = whole_characters("".join(each for *_, each in _texts_in(value)))
         return end_of(text, final, escaped=True) < 0
     if item.kind != "call":
         return bool(item.parts[_BLOCK].meta["block"] != value)
     part = item.call
     text, _ = _text_of_call(value, CALLS[item.type], where)
-    before = item.said or (joined(part.pieces) if part.pieces else item.first)
+    before = item.final_text or (joined(part.pieces) if part.pieces else item.first)
     same = alike(text, before) or (_is_empty(text) and _is_empty(before))
     return not same or _text(value.get("name")) not in ("", part.name)
 
