@@ -17,6 +17,7 @@ DOUBTING = frozenset(
         "empty_call",  # a call without name and arguments came, and was left out
         "item_differs",  # the pieces of an item differ from its end
         "late_arguments",  # arguments came after the end of their call
+        "native_reason",  # the model's server says that the answer was cut or spoiled
         "mixed_calls",  # a piece of a call came out of its turn
         "no_block",  # a piece of an unknown block was left out
         "no_item",  # a piece of an unknown item was left out
@@ -37,6 +38,7 @@ HARMLESS = frozenset(
         "bad_json",  # the answer is interrupted, or the event was a sign of life
         "bad_utf8",  # the part is incomplete, which says more
         "brought",
+        "call_as_text",  # there is no call beside it
         "calls_left_out",
         "calls_missing",
         "choice_fell_back",
@@ -52,6 +54,7 @@ HARMLESS = frozenset(
         "item_again",  # the same call once more, word for word
         "left_recording",
         "lone_surrogate",  # in prose; in arguments it stays, and is malformed
+        "message_differs",  # of a text
         "no_marker",
         "no_opening",
         "not_an_object",

@@ -18,8 +18,8 @@ from app.core.session import Session
 from tests.playbook import begun, call, checked, opened, session
 
 ALLOW = Rule("*", "run", words="--allow all")
-WRITERS = frozenset({"warn", "warn_once", "Warned", "tell"})
-"""Functions whose first argument is the code of a warning."""
+WRITERS = {"warn": 0, "warn_once": 0, "Warned": 0, "tell": 0, "warn_of": 1, "_warn": 1}
+"""Functions that take the code of a warning, and the place of that argument."""
 
 BUILT = {CALLS_LEFT_OUT, "price_unknown", "tokens_unknown", "stray_text", "after_end"}
 """Codes that are no literal where they are written."""
@@ -32,8 +32,9 @@ def written_codes() -> Iterator[str]:
             if not isinstance(node, ast.Call) or not node.args:
                 continue
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            code = node.args[0]
-            if name in WRITERS and isinstance(code, ast.Constant) and isinstance(code.value, str):
+            place = WRITERS.get(name, len(node.args))
+            code = node.args[place] if place < len(node.args) else None
+            if isinstance(code, ast.Constant) and isinstance(code.value, str):
                 yield code.value
 
 

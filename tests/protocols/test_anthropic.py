@@ -279,8 +279,8 @@ def test_input_of_a_start_that_differs_from_the_pieces_is_told() -> None:
         block = [{**CALL, "input": given}, *map(json_delta, pieces)]
         return codes_of(events_of("anthropic", message(block, reason="tool_use")))
 
-    assert codes({"x": 1}, '{"y": 2}') == ["arguments_differ"]
-    assert codes({"x": 1}, "{}") == ["arguments_differ"]
+    assert codes({"x": 1}, '{"y": 2}') == ["call_differs"]
+    assert codes({"x": 1}, "{}") == ["call_differs"]
     assert codes({"x": 1}, '{"x":', "1}") == []
     assert codes({"x": 1}) == []
     assert codes({}, '{"y": 2}') == []

@@ -393,7 +393,7 @@ CASES: Mapping[str, tuple[str, bytes, Sequence[Call], Sequence[str]]] = {
         "anthropic",
         _anthropic(_start(0, "a", input=HALL_B), _json(0, A), _stop(0)),
         TWO[:1],
-        ["arguments_differ"],
+        ["call_differs"],
     ),
     "gemini, end differs": (
         "gemini",

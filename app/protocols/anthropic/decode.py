@@ -279,7 +279,7 @@ class _Reader:
         elif part.kind == "call" and self._differs(block):
             self._answer.warn_of(
                 part,
-                "arguments_differ",
+                "call_differs",
                 f"The arguments of {part.name[:80]} came in its start, and others in pieces; "
                 "the pieces count.",
             )
