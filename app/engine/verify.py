@@ -289,7 +289,8 @@ def _compare_recording(
     except BadInput as error:
         yield f"cannot be decoded again: {error}"
         return
-    logged = [_Fact.of(logged) for logged in answer.logged]
+    # In the order of the bytes: up to 0.1.0 the ends of Messages' calls were logged behind them.
+    logged = sorted(map(_Fact.of, answer.logged), key=lambda fact: fact.start)
     decoded = [_Fact(start, end, event) for start, end, event in again]
     check.events += len(again)
     yield from _facts_differ(_joined(logged), _joined(decoded), answer, clean)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
+from typing import Any
 
-from app.core.events import Logged, PartDelta, PartStarted, Source
+from app.core.events import Logged, PartDelta, PartEnded, PartStarted, Source
 from app.engine.verify import alike, check_session
-from app.store.writes import Chunk
+from app.protocols.registry import codec
+from app.store.writes import Chunk, Closed
 from tests.factories import Log
+from tests.protocols.frames import message
 from tests.tables import each_row
 
 STARS = "*" * 8
@@ -58,3 +62,24 @@ def test_what_was_cut_by_the_end_of_the_program_is_compared_up_to_there() -> Non
     assert (done.unended, done.events) == (1, 2)
     short = check_session("s", told[:-1], [Chunk(1, 0, 1, body)], {})
     assert "part_delta" in short.differences[0].line
+
+
+def test_the_end_of_a_call_that_an_earlier_version_logged_later_is_no_difference() -> None:
+    """Up to 0.1.0 the calls of Messages ended in the log when the whole answer did."""
+    start: dict[str, Any] = {"type": "tool_use", "name": "look", "input": {}}
+    delta: dict[str, Any] = {"type": "input_json_delta", "partial_json": "{}"}
+    blocks = [[{**start, "id": id_}, delta] for id_ in "ab"]
+    body = message(*blocks, reason="tool_use")
+    decoder = codec("anthropic").decoder(200)
+    spanned = [*decoder.feed(body), *decoder.end(True)]
+    ends = [item for item in spanned if isinstance(item[2], PartEnded)]
+    earlier = [*(item for item in spanned[:-1] if item not in ends), *ends, spanned[-1]]
+    assert earlier != spanned
+    asked = Log().start().request(protocol="anthropic").events
+    for events, differs in ((spanned, False), (earlier, False), (earlier[1:], True)):
+        log = [*asked[:-1], replace(asked[-1], source=Source(1, 0, 0))]
+        for begin, end, event in events:
+            log.append(Logged(len(log) + 1, 1, event, Source(1, begin, end)))
+        closed = Closed(1, clean=True, sha256=sha256(body).hexdigest())
+        check = check_session("s", log, [Chunk(1, 0, 1, body)], {1: closed})
+        assert bool(check.differences) is differs, check.differences
