@@ -24,6 +24,8 @@ from app.engine.redaction import check_settings
 from app.engine.settings import settings_from
 from app.evaluation.spec import RunKey, RunPlan, Spec, plan_run, with_tools, words_of
 from app.net.keys import is_loopback
+from app.net.threads import run_apart
+from app.schema.schema_checks import one_document
 
 RETRIES = 5
 """The default number of retries per request of a batch: concurrent runs hit limits that a single
@@ -108,7 +110,7 @@ async def plan_batch(engine: Engine, spec: Spec, read_file: ReadFile | None = No
     is unknown. `read_file` reads the files that it names; without it none may be named.
     """
     library = await engine.library.tools()
-    named = {word: _named(word, library, read_file) for word in words_of(spec)}
+    named = await run_apart(_all_named, words_of(spec), library, read_file)
     spec, notes = with_tools(spec, named, library)
     planning = _Planning(engine)
     every = spec.keys()
@@ -125,6 +127,14 @@ async def plan_batch(engine: Engine, spec: Spec, read_file: ReadFile | None = No
             "or choose a model with a known price."
         )
     return plan
+
+
+def _all_named(
+    words: Iterable[str], library: Sequence[Tool], read_file: ReadFile | None
+) -> dict[str, Sequence[Tool]]:
+    """The tools of each word. Files are read and their schemas checked, which may take a while."""
+    with one_document():
+        return {word: _named(word, library, read_file) for word in words}
 
 
 def _named(word: str, library: Iterable[Tool], read_file: ReadFile | None) -> Sequence[Tool]:

@@ -20,6 +20,8 @@ from app.core.tools import Tool
 from app.executors.mcp.connection import ListedTool, legal_name
 from app.executors.mcp.executor import Mcp
 from app.net.keys import origin
+from app.net.threads import run_apart
+from app.schema.schema_checks import one_document
 from app.schema.validate import HEADER, check_tool
 from app.secrets.redaction import Redactor
 from app.store.library import Library
@@ -157,7 +159,7 @@ class Servers:
                 entries.append(listed_tool)
             if not entries:
                 raise BadInput("Choose the tools to add.")
-            tools = self._checked_tools(
+            tools = await self._checked_tools(
                 server, entries, [entry.tool for entry in await self._library.entries()]
             )
             await self._library.save_all(tools, self._clock())
@@ -189,7 +191,14 @@ class Servers:
             )
         return server
 
-    def _checked_tools(
+    async def _checked_tools(
+        self, server: Server, entries: Sequence[ListedTool], library: Sequence[Tool]
+    ) -> list[Tool]:
+        """The tools of the entries. Their schemas may take a while to check."""
+        with one_document():
+            return await run_apart(self._check_entries, server, entries, library)
+
+    def _check_entries(
         self, server: Server, entries: Sequence[ListedTool], library: Sequence[Tool]
     ) -> list[Tool]:
         names = {tool.name for tool in library}

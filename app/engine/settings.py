@@ -28,8 +28,10 @@ from app.core.tools import ChoiceMode, Tool, ToolChoice
 from app.engine.engine import Engine
 from app.engine.redaction import check_address, check_settings
 from app.net.keys import check_key_name, origin, provider_keys
+from app.net.threads import run_apart
 from app.protocols.parameters import check_params
 from app.protocols.registry import CODECS, FACTS, codec
+from app.schema.schema_checks import one_document
 from app.schema.validate import HEADER, check_tool
 from app.secrets.names import may_name_secret
 
@@ -129,6 +131,8 @@ async def settings_from(
 async def tools_from(engine: Engine, wanted: Sequence[Any], own: Sequence[Tool] = ()) -> list[Tool]:
     """Tools by name (from the library, else from `own`) or as definitions; names are unique."""
     library = {tool.name: tool for tool in (*own, *await engine.library.tools())}
+    if not all(isinstance(item, str) for item in wanted):
+        wanted = await run_apart(_check_defined, wanted)
     tools: dict[str, Tool] = {}
     for item in wanted:
         if isinstance(item, str):
@@ -136,11 +140,17 @@ async def tools_from(engine: Engine, wanted: Sequence[Any], own: Sequence[Tool] 
                 raise BadInput(f"There is no tool {item!r} in the library.")
             tool = library[item]
         else:
-            tool = check_tool(item)
+            tool = item
         if tool.name in tools:
             raise BadInput(f"The tool {tool.name!r} is there twice; names must differ.")
         tools[tool.name] = tool
     return list(tools.values())
+
+
+def _check_defined(wanted: Sequence[Any]) -> list[str | Tool]:
+    """Names, and definitions as tools. A schema may take a while to check."""
+    with one_document():
+        return [item if isinstance(item, str) else check_tool(item) for item in wanted]
 
 
 def checked_choice(choice: ToolChoice, tools: Sequence[Tool]) -> ToolChoice:

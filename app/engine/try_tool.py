@@ -22,6 +22,7 @@ from app.engine.redaction import redact_event
 from app.engine.tool_runs import CANCELLED, MAX_OUTPUT, outcome_of
 from app.executors.executor import Invocation
 from app.executors.run_with_limits import Executors
+from app.net.threads import run_apart
 from app.schema.strict_json import json_text
 from app.schema.validate import check_call
 from app.secrets.redaction import Redactor
@@ -126,7 +127,7 @@ class ToolTries:
     ) -> TryCheck:
         """Problems of the arguments, and the executor's check of them; without `ask` only what is
         known without starting or contacting a server."""
-        problems = check_call(tool, tool.name, arguments)
+        problems = await run_apart(check_call, tool, tool.name, arguments)
         say = self._executors.checked if ask else self._executors.known
         checked = await say(PREFIX + scratch, tool, arguments or "{}")
         if checked is None:

@@ -37,6 +37,7 @@ from app.exchange.tool_entry import (
     clip,
     refused_tool,
 )
+from app.schema.schema_checks import one_document
 
 _COMMENT = re.compile(r"(?:\s++|//[^\n]*+|/\*(?>[^*]+|\*(?!/))*+\*/)*+")
 _FENCE = "```"
@@ -94,8 +95,9 @@ def import_tools(
             most = MOST_BYTES // (1024 * 1024)
             raise Unreadable(f"The text is larger than {most} MB; import it in smaller files.")
         asked = _ImportRequest(name, most, Files(files or {}), pick, {})
-        was = _read_source(text.removeprefix("\ufeff"), name, asked)
-        return replace(_collect(was, asked), parts=tuple(asked.parts))
+        with one_document():
+            was = _read_source(text.removeprefix("\ufeff"), name, asked)
+            return replace(_collect(was, asked), parts=tuple(asked.parts))
     except (Unreadable, RecursionError, MemoryError) as error:
         problem = str(error) if isinstance(error, Unreadable) else "The text is nested too deep."
         return ImportedTools(problem=problem)

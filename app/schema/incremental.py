@@ -36,6 +36,8 @@ Group = Literal["scalar", "keys", "name", "object", "array"]
 WORK = 200_000
 """Maximum number of steps of all checks of one call: each further value costs at least one."""
 _MOST_AT_ONCE = 40_000
+_BYTES_A_STEP = 100
+"""Bytes of compiled patterns that cost as much as a step."""
 
 _OLD = tuple(f"http://json-schema.org/draft-0{number}/schema" for number in (4, 6, 7))
 """Drafts in which a `$ref` hides its sibling keywords."""
@@ -100,7 +102,7 @@ class SchemaSpots:
         self.old = self.draft.rstrip("#") in _OLD
         self.prefixed = self.draft.rstrip("#") not in _UNPREFIXED
         self.holder = {"$defs": {"root": _self_contained(schema)}}
-        self._size = len(json.dumps(schema))
+        self._build_steps = _build_steps(len(json.dumps(schema)), schema)
         self._left = WORK
         self._known: dict[tuple[int, ...], SchemaSpot] = {}
         self.root = self.at([self.holder["$defs"]["root"]])
@@ -146,7 +148,7 @@ class SchemaSpots:
         """A check of these keywords; None if the validator cannot be built."""
         text = json.dumps(keywords)
         refers = '"$ref"' in text
-        self.charge((len(text) + (self._size if refers else 0)) // 16 + 10)
+        self.charge(_build_steps(len(text), keywords) + (self._build_steps if refers else 0) + 10)
         schema = {**keywords, **(self.holder if refers else {})}
         if self.draft:
             schema["$schema"] = self.draft
@@ -291,6 +293,11 @@ class SchemaSpot:
                 yield pattern, True
             elif check.holds(name):
                 yield pattern, inner
+
+
+def _build_steps(length: int, schema: Mapping[str, Any]) -> int:
+    """The cost of the validator of a schema that is written in `length` characters."""
+    return length // 16 + schema_checks.pattern_bytes(schema) // _BYTES_A_STEP
 
 
 def _select_keywords(piece: Mapping[str, Any], group: Group, *, old: bool) -> dict[str, Any]:

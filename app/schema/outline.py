@@ -122,9 +122,10 @@ class _Outliner:
         del rest["properties"]
         if "required" in rest and set(map(str, required)) <= set(properties):
             del rest["required"]
+        needed = {name for name in required if isinstance(name, str)}
         rows = [
             self.row(
-                prop, (*path, "properties", name), "property", depth + 1, number, name in required
+                prop, (*path, "properties", name), "property", depth + 1, number, name in needed
             )
             for name, prop in properties.items()
         ]

@@ -64,12 +64,13 @@ def texts(
     except (re.error, ValueError, RecursionError, OverflowError, _TooLongError):
         return
     seen: set[str] = set()
+    classes: dict[int, Sequence[str]] = {}
     further = range(max(9, length - 3), length + 2) if length > 9 else (16, 32)
     for turn in range(shift, shift + 6):
         for more in (*range(9), *further):
             for ahead in (True, False):
                 try:
-                    text = _Writer(more, turn, ahead, effort).of(tree)
+                    text = _Writer(more, turn, ahead, effort, classes).of(tree)
                 except (_TooLongError, RecursionError):
                     if effort.left < 0:
                         return
@@ -105,10 +106,14 @@ class _TooLongError(Exception):
 
 class _Writer:
     """One text: each repetition `more` times beyond its minimum, `shift` letters further on;
-    `ahead` also writes what a look-ahead requires."""
+    `ahead` also writes what a look-ahead requires. `classes` are the letters of each character
+    class of the tree, by its identity."""
 
-    def __init__(self, more: int, shift: int, ahead: bool, effort: Effort) -> None:
+    def __init__(
+        self, more: int, shift: int, ahead: bool, effort: Effort, classes: dict[int, Sequence[str]]
+    ) -> None:
         self.more, self.shift, self.ahead, self.effort = more, shift, ahead, effort
+        self.classes = classes
         self.groups: dict[int, str] = {}
         self.written = 0
 
@@ -121,11 +126,14 @@ class _Writer:
             case "LITERAL":
                 return self.put(chr(value))
             case "NOT_LITERAL":
-                return self.put(self.picked([c for c in _PREFERRED if ord(c) != value]))
+                return self.put(self.picked(_PREFERRED.replace(chr(value), "")))
             case "ANY":
                 return self.put(self.picked(_PREFERRED))
             case "IN":
-                return self.put(self.picked(_letters_of_class(value)))
+                if id(value) not in self.classes:
+                    self.effort.spend(len(value))
+                    self.classes[id(value)] = _letters_of_class(value)
+                return self.put(self.picked(self.classes[id(value)]))
             case "BRANCH":
                 branches = value[1]
                 return self.of(branches[self.shift % len(branches)])
@@ -147,7 +155,7 @@ class _Writer:
             case "GROUPREF":
                 return self.groups.get(value, "")
             case "ASSERT" if self.ahead and value[0] == 1:
-                return _Writer(0, self.shift, True, self.effort).of(value[1])
+                return _Writer(0, self.shift, True, self.effort, self.classes).of(value[1])
             case _:
                 return ""
 

@@ -38,7 +38,9 @@ BUDGET = 8_000
 """Schemas visited for one value; a thousand characters of a text count like a schema."""
 
 _WORK = 100_000
-"""Steps of all validators together."""
+"""Steps of all validators together, building them included."""
+_BYTES_A_STEP = 100
+"""Bytes of compiled patterns that cost as much as a step."""
 _DEEP, _DEEPEST, _MOST_ITEMS = 4, 24, 300
 _PLAIN = _words("""type properties required additionalProperties items prefixItems minItems maxItems
     const enum
@@ -142,8 +144,9 @@ class _Maker:
         self.work -= len(key) // 200
         if key not in self.validators:
             alone = self.alone(schema)
-            self.validators[key] = alone, _validator(alone) if self.work > 0 else None
             self.work -= len(key) // 8 + (self.size // 8 if "$defs" in alone else 0)
+            self.work -= schema_checks.pattern_bytes(alone) // _BYTES_A_STEP
+            self.validators[key] = alone, _validator(alone) if self.work > 0 else None
         alone, judge = self.validators[key]
         steps = schema_checks.steps(alone, value, max(self.work, 0)) + 10
         self.work -= steps
@@ -270,25 +273,27 @@ class _Maker:
         """With all members, then with the required ones only."""
         properties = _mapping(schema.get("properties"))
         required = _names(schema.get("required"))
-        optional = [n for n, prop in properties.items() if n not in required and prop is not False]
+        needed = set(required)
+        optional = [n for n, prop in properties.items() if n not in needed and prop is not False]
         most = _number_of(schema.get("maxProperties"), _MOST_ITEMS)
         if self.sparse:
             optional = [n for n in optional if any(True for _ in self.wish((*place, n), {}))]
-        full = [n for n in properties if n in required or n in optional]
+        among = needed.union(optional)
+        full = [n for n in properties if n in among]
         full += [name for name in required if name not in properties]
         if depth <= _DEEP:
-            room = max(0, most - len(required))
-            names = [n for n in full if n in required or n in optional[:room]]
+            chosen = set(optional[: max(0, most - len(required))])
+            names = [n for n in full if n in needed or n in chosen]
             yield self.object(schema, self.depending(schema, names), place, depth)
         yield self.object(schema, self.depending(schema, required), place, depth)
 
     def depending(self, schema: Mapping[str, Any], names: Sequence[str]) -> list[str]:
-        result = list(names)
+        result = dict.fromkeys(names)
         for keyword in ("dependentRequired", "dependencies"):
             for name, needed in _mapping(schema.get(keyword)).items():
                 if name in result and isinstance(needed, list):
-                    result += [other for other in _names(needed) if other not in result]
-        return result
+                    result |= dict.fromkeys(_names(needed))
+        return list(result)
 
     def object(
         self, schema: Mapping[str, Any], names: Sequence[str], place: Place, depth: int
@@ -297,7 +302,7 @@ class _Maker:
             for name, more in _mapping(schema.get(keyword)).items():
                 if name in names and isinstance(more, Mapping):
                     schema = merge(schema, more)
-        names = [*names, *(n for n in _names(schema.get("required")) if n not in names)]
+        names = list(dict.fromkeys([*names, *_names(schema.get("required"))]))
         properties = _mapping(schema.get("properties"))
         value: dict[str, Any] = {}
         for name in names:
@@ -354,32 +359,29 @@ class _Maker:
             usual = min(usual, len(prefix))
         for count in dict.fromkeys((min(usual, most), min(least, most), min(usual + 1, most))):
             values: list[Any] = []
+            seen: set[str] = set()
             for index in range(int(count)):
                 item_schema: Any = prefix[index] if index < len(prefix) else items
                 if contains is not None and len(prefix) <= index < len(prefix) + needed:
                     item_schema = merge(_mapping(item_schema), contains)
-                values.append(self.item(item_schema, (*place, index), depth, schema, values))
+                inside = (*place, index)
+                if schema.get("uniqueItems") is True:
+                    values.append(self.distinct(item_schema, inside, depth, seen))
+                else:
+                    values.append(self.of(item_schema, inside, depth + 1))
             yield values
 
-    def item(
-        self,
-        item_schema: Any,
-        place: Place,
-        depth: int,
-        schema: Mapping[str, Any],
-        before: list[Any],
-    ) -> Any:
-        """An item, distinct from those before it if required."""
-        if schema.get("uniqueItems") is not True:
-            return self.of(item_schema, place, depth + 1)
+    def distinct(self, item_schema: Any, place: Place, depth: int, seen: set[str]) -> Any:
+        """An item that is not among `seen`, if one is found; added to them."""
         usual = self.shift
-        seen = {json.dumps(item, sort_keys=True) for item in before}
-        value = None
-        for self.shift in range(usual, usual + 2 * len(before) + 12):
+        for self.shift in range(usual, usual + 2 * len(seen) + 12):
             value = self.of(item_schema, place, depth + 1)
-            if json.dumps(value, sort_keys=True) not in seen:
+            text = json.dumps(value, sort_keys=True)
+            self.left -= len(text) // 1_000
+            if text not in seen or self.left <= 0:
                 break
         self.shift = usual
+        seen.add(text)
         return value
 
     def numbers(self, schema: Mapping[str, Any], *, whole: bool) -> Iterator[int | float]:

@@ -306,7 +306,10 @@ def schema_problems(
     try:
         if validator.is_valid(value):
             return ()
-        if work > _EXPLAINED_STEPS:
+        if work > _EXPLAINED_STEPS and (
+            schema_checks.steps(schema, value, _EXPLAINED_STEPS, with_matches=False)
+            > _EXPLAINED_STEPS
+        ):
             message = "The schema is not satisfied; there is too much here to say where."
             return (Problem("schema", message),)
         errors = list(validator.iter_errors(value))

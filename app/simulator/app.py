@@ -22,6 +22,7 @@ from app.core.errors import BadInput
 from app.core.late import dataclass
 from app.core.messages import Message, ModelRequest
 from app.net.isolation import isolated
+from app.net.threads import run_apart
 from app.protocols import registry
 from app.protocols.server import (
     CUT,
@@ -45,6 +46,8 @@ _JSON = "application/json"
 _ISOLATING = {name.decode(): value.decode() for name, value in isolated(())}
 _MOST_KEYS = 16
 """The most keys for which something is stored."""
+_LARGE_BODY = 64 * 1024
+"""Bytes of a request that is parsed beside the event loop."""
 _NO_WEBSOCKET = BadRequest(
     "There are no WebSockets here. Send the request over HTTP, to the same address.", 426
 )
@@ -218,7 +221,8 @@ class _Exchange:
         if request.method == "GET" and path == end.models_path:
             return self.canned(Canned(200, end.models(now)))
         if request.method == "POST" and takes:
-            return replace(self, end=end).answer(await request.body(), target, key)
+            exchange = replace(self, end=end)
+            return await exchange.answer(await request.body(), target, key)
         for route in other:
             if route.method == request.method:
                 at = target if route.with_query else path
@@ -236,10 +240,13 @@ class _Exchange:
             code="unknown_url" if code else None,
         )
 
-    def answer(self, body: bytes, target: str, key: str) -> SimulatorResponse:
+    async def answer(self, body: bytes, target: str, key: str) -> SimulatorResponse:
         """The answer to a request for messages, with the faults that it or the script names."""
         end, headers = self.end, self.request.headers
-        asked = end.parse(body, headers, target)
+        if len(body) > _LARGE_BODY:
+            asked = await run_apart(end.parse, body, headers, target)
+        else:
+            asked = end.parse(body, headers, target)
         pace = pace_of(headers, self.desk.pace)
         faults = faults_of(asked.request, headers)
         turn = None
@@ -249,7 +256,9 @@ class _Exchange:
         if turn is None:
             # The model must not see the name of a fault.
             messages = tuple(_plain(message) for message in asked.request.messages)
-            reply = model_reply(replace(asked.request, messages=messages))
+            plain = replace(asked.request, messages=messages)
+            # Values for the schemas of its tools may take a while.
+            reply = await run_apart(model_reply, plain)
         else:
             reply, pace, faults = turn.reply, pace.times(turn.pace), (*turn.faults, *faults)
         for injected in faults:

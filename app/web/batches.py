@@ -39,6 +39,7 @@ from app.evaluation.results import OUTCOMES, RunResult
 from app.evaluation.spec import Spec, spec_data
 from app.evaluation.spec_reader import spec_from_data
 from app.exchange.batch_export import spec_data_of
+from app.net.threads import run_apart
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.session.setup import grouped
 from app.web.site import Site, site_of
@@ -74,12 +75,12 @@ async def create(request: Request) -> Response:
     `max_cost` override the SPEC; `do` "check" starts nothing). 201 `{"id"}`."""
     site, body = site_of(request), await body_of(request)
     if body.is_json:
-        asked = await asyncio.to_thread(spec_from_data, body.data)
+        asked = await run_apart(spec_from_data, body.data)
         batch_id = await site.batches.start(await site.batches.plan(asked))
         return answer(request, {"id": batch_id}, status=201, location=f"/batches/{batch_id}")
     form = await _typed(body)
     try:
-        spec, notes = await asyncio.to_thread(_spec_of, form)
+        spec, notes = await run_apart(_spec_of, form)
         plan = await site.batches.plan(spec)
     except (BadInput, NotFound) as error:
         if wants(request) == "json":

@@ -6,7 +6,6 @@ JSON, so that what is imported is what was shown. Threat 14 of docs/safety.md.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import secrets
@@ -31,8 +30,10 @@ from app.exchange.mcp_config import with_values
 from app.exchange.tool_dialects import OWN_FORM
 from app.exchange.tool_entry import MOST_TOOLS, ImportedServer, ImportedTool, ImportedTools
 from app.exchange.tool_import import import_tools
+from app.net.threads import run_apart
 from app.render.filters import plural
 from app.schema import strict_json
+from app.schema.schema_checks import one_document
 from app.schema.validate import check_tool
 from app.secrets.redaction import Redactor
 from app.web.forms import Body, answer, as_json, body_of, wants
@@ -84,10 +85,10 @@ async def look(request: Request) -> Response:
         raise BadInput(f"{len(picks):,} tools are chosen; choose at most {MOST_SHOWN} at once.")
     if given is not None and not picks:
         raise BadInput("Nothing is chosen; go back and choose the tools you want to see.")
-    imported = await _read_uploads(sources, picks, _beside(body))
+    with one_document():
+        imported = await _read_uploads(sources, picks, _beside(body))
     if wants(request) == "json":
-        whole = [_import_data(item) for _, item in imported]
-        return as_json(whole[0] if len(whole) == 1 else whole)
+        return await run_apart(_import_answer, [item for _, item in imported])
     if not picks and any(item.choices for _, item in imported):
         # With its own address, so that a reload and the back button find it.
         return RedirectResponse(f"/import?upload={_choosing(site, sources, imported)}", 303)
@@ -111,7 +112,7 @@ async def _read_uploads(
             imported.append((name, ImportedTools(problem=wrong)))
         elif chosen or not picks:
             others = {key: value for key, value in texts.items() if key != name}
-            source_items = await asyncio.to_thread(
+            source_items = await run_apart(
                 import_tools, text, name, MOST_SHOWN, files=others, pick=chosen or None
             )
             imported.append((name, source_items))
@@ -169,7 +170,7 @@ def _text_notes(imported: Sequence[tuple[str, ImportedTools]]) -> list[tuple[str
 async def take(request: Request) -> Response:
     """POST /import/take: saves the ticked rows, switched off unless switched on in the form."""
     site, body = site_of(request), await body_of(request)
-    rows, ticked = _posted(site, body), set(body.all("take"))
+    rows, ticked = await run_apart(_posted, site, body), set(body.all("take"))
     if not any(str(row.number) in ticked for row in rows):
         raise BadInput("Nothing is selected; go back and select what to import.")
     taking = await _taking(site.engine, rows, ticked, body)
@@ -214,7 +215,7 @@ async def _foreign(request: Request) -> Response | None:
     if not body.is_json or not body.data:
         return None
     site = site_of(request)
-    imported = await asyncio.to_thread(import_tools, json.dumps(body.data))
+    imported = await run_apart(import_tools, json.dumps(body.data))
     if imported.servers:
         raise BadInput("It holds MCP servers; import them at /import. Nothing was saved.")
     if imported.more:
@@ -312,9 +313,12 @@ async def _rows(site: Site, imported: Sequence[tuple[str, ImportedTools]]) -> li
     servers = {server.name for server, _ in await engine.library.servers()}
     there, servers_there = frozenset(names), frozenset(servers)
     rows: list[ImportRow] = []
-    for source, item in imported:
-        for imported_item in item.tools:
-            row = _tool_row(len(rows), source, _without_keys(imported_item, redactor))
+    safe = await run_apart(
+        lambda: [[_without_keys(tool, redactor) for tool in item.tools] for _, item in imported]
+    )
+    for (source, item), safe_tools in zip(imported, safe, strict=True):
+        for imported_item in safe_tools:
+            row = _tool_row(len(rows), source, imported_item)
             rows.append(_named(row, names, there) if row.tool else row)
         for server in item.servers:
             row = _server_row(len(rows), source, _keepable(engine, server))
@@ -374,6 +378,11 @@ def _named(row: ImportRow, names: set[str], there: frozenset[str]) -> ImportRow:
         free, number = f"{row.called[:56]}_{number}", number + 1
     names.add(free)
     return replace(row, name=free, existing=row.called if row.called in there else "")
+
+
+def _import_answer(imported: Sequence[ImportedTools]) -> Response:
+    whole = [_import_data(item) for item in imported]
+    return as_json(whole[0] if len(whole) == 1 else whole)
 
 
 def _import_data(imported: ImportedTools) -> dict[str, Any]:
@@ -436,13 +445,14 @@ class _Taking:
 def _posted(site: Site, body: Body) -> list[ImportRow]:
     """The rows that the form carried, checked again; BadInput if they are not rows of ours."""
     rows = []
-    for key in body.data:
-        if not key.startswith("row:"):
-            continue
-        number = key.removeprefix("row:")
-        if not (number.isascii() and number.isdigit() and len(number) < 6):
-            raise BadInput("This form is invalid. Import the file again.")
-        rows.append(_row(site, int(number), body.text(key)))
+    with one_document():
+        for key in body.data:
+            if not key.startswith("row:"):
+                continue
+            number = key.removeprefix("row:")
+            if not (number.isascii() and number.isdigit() and len(number) < 6):
+                raise BadInput("This form is invalid. Import the file again.")
+            rows.append(_row(site, int(number), body.text(key)))
     return rows
 
 

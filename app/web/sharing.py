@@ -28,7 +28,9 @@ from app.engine.redaction import check_tools
 from app.exchange.bundle import ExportFile, SessionBundle
 from app.exchange.export_formats import EXPORTS, ExportFormat
 from app.exchange.session_redaction import OMITTABLE, RedactedBundle, Redaction
+from app.net.threads import run_apart
 from app.render.filters import plural, size
+from app.schema.schema_checks import one_document
 from app.schema.validate import check_tool
 from app.web.forms import answer, as_json, body_of, wants, wants_file
 from app.web.imports import ImportRow
@@ -162,7 +164,7 @@ async def take(request: Request) -> Response:
             raise Refused("This session is your own; fork it instead.")
         foreign = live.session.settings
     assert foreign is not None
-    settings = _accepted(site.engine, foreign, body.all("tools"))
+    settings = await run_apart(_accepted, site.engine, foreign, body.all("tools"))
     if name := body.text("profile"):
         profile = site.engine.profile(name)
         kept_model = profile.name == settings.profile.name
@@ -178,7 +180,8 @@ def _accepted(engine: Engine, foreign: Settings, names: Collection[str]) -> Sett
     there = {tool.name: tool for tool in foreign.tools}
     if lost := [name for name in names if name not in there]:
         raise BadInput(f"This session has no tool {lost[0][:80]!r}; reload the page.")
-    tools = [check_tool(to_data(there[name])) for name in dict.fromkeys(names)]
+    with one_document():
+        tools = [check_tool(to_data(there[name])) for name in dict.fromkeys(names)]
     check_tools(tools, engine.keys.redactor())
     return replace(harmless(engine, foreign), tools=tuple(tools))
 

@@ -244,7 +244,7 @@ HOSTILE: dict[str, tuple[Json, Any]] = {
 
 
 NOT_MUCH = (
-    *("redos", "redos-lookaround", "unique", "many-items"),
+    *("redos", "unique", "many-items"),
     *("deep-schema", "huge-schema", "pattern-bomb"),
     *(f"fan-{k}-{n}" for k in ("allOf", "anyOf", "oneOf") for n in (4, 5)),
 )
@@ -456,7 +456,7 @@ DRAFT_4 = "http://json-schema.org/draft-04/schema#"
         ({"properties": {"a": {"type": 3}}}, "3 at /properties/a/type is not a type"),
         ({"properties": {"a": {"pattern": "("}}}, '"(" at /properties/a/pattern is not a regular'),
         ({"properties": {"a": {"required": True}}}, "required at /properties/a/required must"),
-        ({"patternProperties": {"[": {}}}, "at /patternProperties/[, keyword patternProperties:"),
+        ({"patternProperties": {"[": {}}}, "at /patternProperties/[ is not a regular expression"),
         ({"anyOf": [{}, {"items": [{}]}]}, "at /anyOf/1/items, keyword items:"),
         (
             {"$schema": DRAFT_4, "properties": {"a": {"exclusiveMinimum": 3}}},

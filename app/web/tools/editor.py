@@ -26,6 +26,7 @@ from app.exchange.python_signature import face as python_face
 from app.exchange.python_signature import tool_from
 from app.exchange.tool_export import OnWire, tool_as_sent
 from app.executors.executor import unfilled
+from app.net.threads import run_apart
 from app.protocols.lint import (
     Finding,
     ToolAcceptance,
@@ -676,7 +677,7 @@ async def judged(typed: TypedTool) -> Judged:
     if typed.tool is None:
         problem = next(iter(typed.errors.values()), "")
         return Judged(problem=problem, pointer=typed.pointer)
-    return await asyncio.to_thread(judgement, typed.tool)
+    return await run_apart(judgement, typed.tool)
 
 
 def judgement(tool: Tool) -> Judged:

@@ -17,6 +17,7 @@ from app.core.tools import Tool
 from app.engine.redaction import check_tools
 from app.engine.rules import ALWAYS, parse_rule
 from app.exchange.tool_export import FORMATS, write_tools
+from app.net.threads import run_apart
 from app.render.environment import toast
 from app.schema.validate import check_tool
 from app.store.library import LibraryEntry
@@ -118,8 +119,9 @@ async def save(request: Request) -> Response:
     """
     body = await body_of(request)
     if body.is_json:
-        return await _saved(request, check_tool(body.data))
-    was, original, drawn = typed(body), body.text("original"), body.text("drawn")
+        return await _saved(request, await run_apart(check_tool, body.data))
+    was = await run_apart(typed, body)
+    original, drawn = body.text("original"), body.text("drawn")
     conflict = None
     if was.tool is not None:
         try:
@@ -338,9 +340,10 @@ async def faces(request: Request) -> Response:
     rewrite, `apply` makes them. If an action fails, the input is returned with the reason.
     """
     body = await body_of(request)
-    was = typed(body)
-    editor = await asyncio.to_thread(_after, was, body)  # the schema may be large
-    now = was if editor.typed or editor.form == was.form else checked(editor.form, None)
+    was = await run_apart(typed, body)
+    editor = await run_apart(_after, was, body)  # the schema may be large
+    same = editor.typed or editor.form == was.form
+    now = was if same else await run_apart(checked, editor.form, None)
     original, drawn = body.text("original"), body.text("drawn")
     # With a script the page itself knows whether there is unsaved input.
     unsaved = wants(request) != "htmx"
@@ -361,7 +364,7 @@ async def lint(request: Request) -> Response:
     """POST /tools/lint: the check of the tool in the editor, or of one in our own format."""
     body = await body_of(request)
     if body.is_json:
-        judgement_now = judgement(check_tool(body.data))
+        judgement_now = await run_apart(lambda: judgement(check_tool(body.data)))
         return as_json(
             {
                 "findings": [to_data(finding) for finding in judgement_now.findings],
@@ -369,8 +372,8 @@ async def lint(request: Request) -> Response:
                 "tokens": judgement_now.tokens,
             }
         )
-    was = typed(body)
-    editor = replace(as_typed(was), judged=await judged(was))
+    was = await run_apart(typed, body)
+    editor = replace(await run_apart(as_typed, was), judged=await judged(was))
     return HTMLResponse(tool_lint(site_of(request).env, editor))
 
 

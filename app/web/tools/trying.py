@@ -19,6 +19,7 @@ from app.core.tools import Tool, text_result
 from app.engine.redaction import check_tools
 from app.engine.try_tool import STEP_S, Try, TryCheck, TryRequest
 from app.exchange.tool_export import OnWire, results_data, wire_results
+from app.net.threads import run_apart
 from app.render.arguments import as_typed, indent_json, rows_of
 from app.render.card import source
 from app.render.filters import ago, clip
@@ -204,7 +205,7 @@ async def _tool(site: Site, body: Body) -> tuple[Tool, str]:
     saved under."""
     name = body.text("original") or body.text("try_tool")
     if "answered_by" in body.data:
-        tool = typed_tool(body)
+        tool = await run_apart(typed_tool, body)
         check_tools([tool], site.engine.keys.redactor())
         return tool, name
     if not name:
@@ -223,7 +224,7 @@ async def _run_for_script(request: Request, body: Body) -> Response:
             tool = await site.engine.library.tool(named)
             await _refuse_off(site, tool, named)
         case Mapping():
-            tool = check_tool(named)
+            tool = await run_apart(check_tool, named)
             check_tools([tool], site.engine.keys.redactor())
         case _:
             raise BadInput("tool is the name of a tool, or a tool in our own form.")
@@ -337,7 +338,7 @@ async def panel_of(
     server is started or queried for it."""
     engine = site.engine
     off = await is_off(site, tool, name)
-    text, problems = await asyncio.to_thread(text_of, tool, typed)
+    text, problems = await run_apart(text_of, tool, typed)
     looked = TryCheck(problems, "", "")
     if not problems:
         looked = await _looked(site, tool, text, typed, off=off, ask=ask)
@@ -376,9 +377,9 @@ async def _looked(
     site: Site, tool: Tool, text: str, typed: TypedArguments, *, off: bool, ask: bool
 ) -> TryCheck:
     if tool.answered_by == "person":
-        return TryCheck(await asyncio.to_thread(answer_problems, tool, text), "", "")
+        return TryCheck(await run_apart(answer_problems, tool, text), "", "")
     if off:  # nothing of it is used, not even its file
-        return TryCheck(await asyncio.to_thread(check_call, tool, tool.name, text), "", "")
+        return TryCheck(await run_apart(check_call, tool, tool.name, text), "", "")
     return await site.engine.trying.look(tool, text, typed.scratch, ask=ask)
 
 
