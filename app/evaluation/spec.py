@@ -117,13 +117,38 @@ class Case:
     min_pass: float | None = None
 
     def fill(self, text: str) -> str:
-        """`text` with the values of `vars` inserted; a value that is not a text as JSON."""
+        """`text` with the values of `vars` inserted; a value that is not a text as JSON. BadInput
+        if that has more than LONGEST_TEXT characters."""
+        length = self.filled_length(text)
+        if length > LONGEST_TEXT:
+            raise BadInput(
+                f"A text of the case {self.id} has {length:,} characters once its vars are filled"
+                f" in; {LONGEST_TEXT:,} at most."
+            )
         return PLACE.sub(lambda place: self._value(place[0], place[1]), text) if self.vars else text
+
+    def filled_length(self, text: str) -> int:
+        """The length of the filled text, without filling it."""
+        if not self.vars or "{{" not in text:
+            return len(text)
+        lengths = self._lengths
+        return len(text) + sum(
+            lengths[place[1]] - len(place[0])
+            for place in PLACE.finditer(text)
+            if place[1] in lengths
+        )
+
+    @cached_property
+    def _lengths(self) -> Mapping[str, int]:
+        return {name: len(self._value("", name)) for name in self.vars}
 
     def _value(self, place: str, name: str) -> str:
         value = self.vars.get(name, place)
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
+
+LONGEST_TEXT = 1_000_000
+"""Characters of a text of a SPEC, as it is written and once it is filled."""
 
 PLACE = re.compile(r"\{\{\s*([A-Za-z0-9_.-]+)\s*\}\}")
 """A placeholder for a value of `vars` in a prompt."""

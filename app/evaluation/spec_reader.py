@@ -18,6 +18,7 @@ from app.core.errors import BadInput, BadTool
 from app.core.tools import Tool
 from app.evaluation.spec import (
     EXPECTATIONS,
+    LONGEST_TEXT,
     MATCHES,
     PLACE,
     SETTINGS,
@@ -47,7 +48,8 @@ MOST_VARIANTS = 64
 MOST_TOOLS = 1_000
 MOST_EXPECTED = 200
 """Maximum number of expectations of one case."""
-LONGEST_TEXT = 1_000_000
+MOST_FILLED = 256_000_000
+"""Characters of the filled prompts and system prompts of all runs, repetitions left out."""
 """Maximum length of a prompt in characters."""
 
 _ID = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
@@ -78,6 +80,13 @@ def parse_spec(text: str) -> Any:
 def spec_from_data(data: Any, *, allow: Iterable[str] = ()) -> Spec:
     """The batch in JSON data; BadInput otherwise. `allow` comes from the command line: a SPEC
     cannot set it for itself."""
+    with schema_checks.one_document():
+        spec = _spec(data, allow)
+    _check_filled(spec)
+    return spec
+
+
+def _spec(data: Any, allow: Iterable[str]) -> Spec:
     top = _object(data, "", "a SPEC")
     if "playground_batch" not in top:
         _refuse("", f"this is no SPEC of a batch: it begins with playground_batch: {VERSION}")
@@ -164,6 +173,33 @@ def _check_places(case: Case, where: str) -> None:
             if place[1] not in case.vars:
                 known = ", ".join(case.vars)
                 _refuse(f"{where}/{name}", f"{place[0]} is not in vars, which has {known}")
+
+
+def _check_filled(spec: Spec) -> None:
+    """A few placeholders may stand for gigabytes, so that the filled texts have bounds, too: each,
+    and those of all runs that differ."""
+    together = 0
+    for number, case in enumerate(spec.cases):
+        if not case.vars:
+            continue
+        lengths: dict[str, int] = {}
+        for variant in spec.variants:
+            system = next(
+                text for text in (case.system, variant.system, spec.system) if text is not None
+            )
+            for name, text in (("prompt", case.prompt), ("system", system)):
+                if text not in lengths:
+                    lengths[text] = case.filled_length(text)
+                if lengths[text] > LONGEST_TEXT:
+                    what = f"filled with its vars, this text has {lengths[text]:,} characters"
+                    _refuse(f"/cases/{number}/{name}", f"{what}; {LONGEST_TEXT:,} at most")
+                together += max(lengths[text], len(text)) * len(spec.models)
+        if together > MOST_FILLED:
+            what = "filled with their vars, the texts of all runs up to this case have"
+            _refuse(
+                f"/cases/{number}",
+                f"{what} {together:,} characters; {MOST_FILLED:,} at most. Divide the batch",
+            )
 
 
 def _answers(value: Any, where: str) -> dict[str, dict[str, Any]]:

@@ -263,3 +263,38 @@ def test_a_tool_that_is_named_and_not_there_is_refused(data: dict[str, Any], wor
     with pytest.raises(BadInput) as refusal:
         with_tools(spec_from_data({"tools": ["files"]} | data), {"files": [SAFE]})
     assert words in str(refusal.value)
+
+
+LONG = "y" * 20_000
+
+
+@each_row(
+    ("data", "place"),
+    [
+        (case(prompt="{{ x }}" * 100, vars={"x": LONG}), "/cases/0/prompt"),
+        (case(vars={"x": LONG}) | {"defaults": {"system": "{{ x }}" * 100}}, "/cases/0/system"),
+        (
+            case(vars={"x": [LONG] * 60})
+            | {"variants": [{"name": "a", "system": "{{x}}"}, {"name": "b"}]},
+            "/cases/0/system",
+        ),
+    ],
+)
+def test_a_filled_text_that_is_too_long_is_refused_with_its_place(data: Any, place: str) -> None:
+    with pytest.raises(BadInput, match=rf"{place}: filled with its vars.*at most"):
+        spec_from_data(data)
+
+
+def test_filled_texts_that_are_too_long_together_are_refused() -> None:
+    data = case(prompt="{{ x }}" * 45, vars={"x": LONG})
+    data["variants"] = [{"name": f"v{number}"} for number in range(64)]
+    data["models"] = [f"m{number}" for number in range(5)]
+    with pytest.raises(BadInput, match="all runs up to this case have 288,000,000 characters"):
+        spec_from_data(data)
+
+
+def test_a_filled_text_below_the_bound_is_filled() -> None:
+    [read] = spec_from_data(case(prompt="{{ x }}!", vars={"x": "y" * 999_999})).cases
+    assert len(read.fill(read.prompt)) == read.filled_length(read.prompt) == 1_000_000
+    with pytest.raises(BadInput, match="1,999,998 characters"):
+        read.fill("{{ x }}{{ x }}")
