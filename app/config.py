@@ -6,6 +6,7 @@ Knows no HTTP and no database. Threats 4, 17, 28 and 29 of docs/safety.md.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -13,6 +14,7 @@ import secrets
 import stat
 import traceback
 from collections.abc import Callable, Mapping, MutableMapping
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -70,6 +72,42 @@ def set_umask() -> int:
     return os.umask(0o077)
 
 
+def read_file(path: Path, most: int, *, plain: bool = False) -> bytes:
+    """The content of a file that the user or a file of theirs names; OSError if it cannot be read
+    or has more than `most` bytes. A device may never end, so that no size is believed.
+
+    A pipe waits for its writer, which may never come: read one before an event loop takes the
+    signals. `plain` refuses all but plain files.
+    """
+    # Without it, opening a named pipe waits, too.
+    flags = os.O_RDONLY | os.O_CLOEXEC | (os.O_NONBLOCK if plain else 0)
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        status = os.fstat(file.fileno())
+        is_plain = stat.S_ISREG(status.st_mode)
+        if plain and not is_plain:
+            raise OSError(errno.EINVAL, "it is not a plain file")
+        content = b"" if is_plain and status.st_size > most else file.read(most + 1)
+    if len(content) > most or (is_plain and status.st_size > most):
+        raise OSError(errno.EFBIG, f"it is larger than {most >> 20} MiB, the most that is read")
+    return content
+
+
+MAX_ENV_BYTES = 1024 * 1024
+
+_piped: dict[Path, dict[str, str | None]] = {}
+"""The variables of a file that can be read only once, such as a pipe."""
+
+
+def _variables(path: Path) -> dict[str, str | None]:
+    if path in _piped:
+        return _piped[path]
+    text = read_file(path, MAX_ENV_BYTES).decode("utf-8")
+    variables = dotenv.dotenv_values(stream=StringIO(text), interpolate=False)
+    if not path.is_file():
+        _piped[path] = variables
+    return variables
+
+
 def load_env(
     start: Path,
     env_file: Path | None = None,
@@ -86,8 +124,7 @@ def load_env(
         return []
     try:
         mode = path.stat().st_mode
-        with path.open(encoding="utf-8") as stream:
-            variables = dotenv.dotenv_values(stream=stream, interpolate=False)
+        variables = _variables(path)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         sentence = f"{path} cannot be read ({reason}); name a readable file with --env-file."
@@ -116,8 +153,7 @@ def env_values(start: Path, env_file: Path | None = None) -> dict[str, str]:
     of their values may leak. Empty if it cannot be read, which `load_env` has reported."""
     path = env_file if env_file is not None else start / ".env"
     try:
-        with path.open(encoding="utf-8") as stream:
-            variables = dotenv.dotenv_values(stream=stream, interpolate=False)
+        variables = _variables(path)
     except (OSError, ValueError):
         return {}
     return {name: value for name, value in variables.items() if value}

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,7 @@ from app.evaluation.report import (
 from app.evaluation.results import RunResult, result_data
 from app.evaluation.spec import Spec
 from app.evaluation.spec_reader import BUILTIN, builtin_suite
+from app.exchange.parsers import MOST_BYTES
 from app.schema.validate import check_tool
 from app.store.database import database_path, owner_of
 
@@ -131,7 +133,8 @@ def _is_builtin(path: Path) -> bool:
 def _read(path: Path) -> Spec:
     if _is_builtin(path):
         return builtin_suite()
-    imported = read_batch(_text(path), path.name, lambda name: _text(path.parent / name))
+    beside = partial(_text, plain=True)
+    imported = read_batch(_text(path), path.name, lambda name: beside(path.parent / name))
     notes = [*imported.notes, *(f"{each.case}: {each.reason}" for each in imported.left_out)]
     for sentence in notes[:SHOWN]:
         print(f"playground: {config.one_line(sentence)}", file=sys.stderr)
@@ -143,9 +146,9 @@ def _read(path: Path) -> Spec:
     return imported.spec
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, *, plain: bool = False) -> str:
     try:
-        return path.read_text("utf-8")
+        return config.read_file(path, MOST_BYTES, plain=plain).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise BadInput(
@@ -275,7 +278,7 @@ async def _followed(batches: Batches, batch_id: str, teller: BatchPrinter) -> No
 
 
 def _read_tools(path: Path) -> Sequence[Tool]:
-    return [check_tool(data) for data in read_tools(path)]
+    return [check_tool(data) for data in read_tools(path, plain=True)]
 
 
 # Output -------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from app import config
 from app.core.errors import BadInput
 from app.core.events import (
     PartEnded,
@@ -22,6 +23,9 @@ from app.core.events import (
 from app.protocols.decoder import block_type, is_server_call
 from app.protocols.registry import codec
 
+MAX_BYTES = 256 * 1024 * 1024
+"""Of one recorded body: four times as many as are read of a provider's answer."""
+
 
 def main(arguments: argparse.Namespace) -> int:
     """0 if every file was read, whatever its content."""
@@ -31,7 +35,7 @@ def main(arguments: argparse.Namespace) -> int:
     unread = False
     for path in arguments.files:
         try:
-            body = path.read_bytes()
+            body = config.read_file(path, MAX_BYTES)
         except OSError as error:
             sentence = f"Cannot read {path} ({error.strerror}); name a readable file."
             print(f"playground: {sentence}", file=sys.stderr)

@@ -33,9 +33,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 def _data(path: Path) -> bytes:
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise BadInput(f"{path} is larger than {MAX_BYTES >> 20} MiB, the most that is read.")
-        return path.read_bytes()
+        return config.read_file(path, MAX_BYTES)
     except OSError as error:
         message = f"Cannot read {path} ({error.strerror}); name a readable file."
         raise BadInput(message) from error

@@ -7,6 +7,7 @@ original file is kept next to it. Rewrites that would still be refused are not w
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import sys
@@ -17,6 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from app import config
 from app.core.errors import BadInput
 from app.core.late import dataclass
 from app.core.settings import PROTOCOLS
@@ -91,12 +93,11 @@ def _protocols(text: str) -> tuple[str, ...]:
 def _read(path: Path) -> ImportedTools:
     """The tools of a file. BadInput if it has none."""
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise BadInput(f"{path} is larger than {MOST_BYTES // 2**20} MB; split it.")
-        text = path.read_bytes().decode("utf-8-sig")
+        text = config.read_file(path, MOST_BYTES).decode("utf-8-sig")
     except OSError as error:
         why = error.strerror or type(error).__name__
-        raise BadInput(f"Cannot read {path} ({why}); name a readable file.") from error
+        split = " Split it, if it is too large." if error.errno == errno.EFBIG else ""
+        raise BadInput(f"Cannot read {path} ({why}); name a readable file.{split}") from error
     except UnicodeDecodeError as error:
         raise BadInput(f"{path} is not UTF-8 text; name a file of tools.") from error
     imported = import_tools(text, str(path))
@@ -189,7 +190,10 @@ def fix_file(path: Path, imported: Sequence[ImportedTool], protocols: Sequence[s
     wanted = [(item, fixes) for item, fixes in wanted if fixes]
     if not wanted:
         return FileFix()
-    before = path.read_bytes().decode("utf-8-sig")
+    try:
+        before = config.read_file(path, MOST_BYTES, plain=True).decode("utf-8-sig")
+    except OSError as error:
+        raise BadInput(f"{path} cannot be fixed ({error.strerror}); name a plain file.") from error
     try:
         whole = json.loads(before)
     except ValueError:

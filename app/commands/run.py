@@ -43,6 +43,7 @@ from app.core.session import session_data
 from app.core.settings import SIMULATOR_URL, Limits
 from app.engine.engine import Engine
 from app.engine.settings import keys_for, settings_from
+from app.exchange.parsers import MOST_BYTES
 from app.exchange.tool_import import import_tools
 from app.net.client import HttpClient, NetworkError
 from app.net.keys import is_loopback, origin
@@ -70,6 +71,7 @@ def main(arguments: argparse.Namespace) -> int:
         print(f"playground: {warning}", file=sys.stderr)
     rules = rules_from_flags(arguments.allow, arguments.deny, _answers(arguments.answer))
     asked = _asked(arguments)
+    files = read_tool_files(arguments.tools)  # a signal ends this; the loop takes them from here on
     db = database_path(arguments.db or config.default_db())
     owner = owner_of(db)
     if owner is not None and owner.url:
@@ -79,9 +81,9 @@ def main(arguments: argparse.Namespace) -> int:
                 "with --env-file, or name another --db here."
             )
         token = config.read_token(db) or ""
-        running = run_there(owner.url, token, arguments, asked, rules)
+        running = run_there(owner.url, token, arguments, asked, rules, files)
     else:
-        running = _run_here(db, arguments, asked, rules)
+        running = _run_here(db, arguments, asked, rules, files)
     ends = Ends()
     try:
         state = run_loop(ends.until(running))
@@ -130,11 +132,15 @@ class Ends:
 
 
 async def _run_here(
-    db: Path, arguments: argparse.Namespace, asked: dict[str, Any], rules: Sequence[Rule]
+    db: Path,
+    arguments: argparse.Namespace,
+    asked: dict[str, Any],
+    rules: Sequence[Rule],
+    files: Mapping[str, Sequence[Any]],
 ) -> str:
     async with engine_beside_simulator(db) as engine:
         library = [to_data(tool) for tool in await engine.library.tools()]
-        asked["tools"] = tools_from_words(library, arguments.tools)
+        asked["tools"] = tools_from_words(library, arguments.tools, files)
         settings = await settings_from(engine, asked)
         check_names(rules, [tool.name for tool in settings.tools])
         session_id = await engine.sessions.create(settings)
@@ -245,12 +251,21 @@ def _key(protocol: str, base_url: str, environ: Mapping[str, str]) -> dict[str, 
 # The tools of a command line ----------------------------------------------------------------------
 
 
-def tools_from_words(library: Sequence[Mapping[str, Any]], words: Sequence[str]) -> list[Any]:
-    """The tools of --tools, as whole definitions; a word with / or . is a file."""
+def read_tool_files(words: Sequence[str]) -> dict[str, list[Any]]:
+    """The tools of the files among the words of --tools: those with / or . in them."""
+    return {word: read_tools(Path(word)) for word in words if "/" in word or "." in word}
+
+
+def tools_from_words(
+    library: Sequence[Mapping[str, Any]],
+    words: Sequence[str],
+    files: Mapping[str, Sequence[Any]],
+) -> list[Any]:
+    """The tools of --tools, as whole definitions; `files` are those of the words that are files."""
     tools: list[Any] = []
     for word in words:
-        if "/" in word or "." in word:
-            tools += read_tools(Path(word))
+        if word in files:
+            tools += files[word]
             continue
         group = [tool for tool in library if tool["group"] == word]
         if not group:
@@ -259,10 +274,11 @@ def tools_from_words(library: Sequence[Mapping[str, Any]], words: Sequence[str])
     return tools
 
 
-def read_tools(path: Path) -> list[Any]:
-    """The tools of a file in any known format; relative paths in it are relative to its folder."""
+def read_tools(path: Path, *, plain: bool = False) -> list[Any]:
+    """The tools of a file in any known format; relative paths in it are relative to its folder.
+    `plain` refuses a pipe."""
     try:
-        text = path.read_text("utf-8")
+        text = config.read_file(path, MOST_BYTES, plain=plain).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise BadInput(
@@ -365,13 +381,14 @@ async def run_there(
     arguments: argparse.Namespace,
     asked: Mapping[str, Any],
     rules: Sequence[Rule],
+    files: Mapping[str, Sequence[Any]],
 ) -> str:
     """Runs it on the server, with `rules` for this session; returns the final state. On
     cancellation the run is stopped there, and the state is STOPPED."""
     net = HttpClient()
     try:
         remote = RemoteServer(net, base_url, token)
-        tools = tools_from_words(await remote.ask("GET", "/tools"), arguments.tools)
+        tools = tools_from_words(await remote.ask("GET", "/tools"), arguments.tools, files)
         check_names(rules, [tool["name"] for tool in tools])
         body = {**asked, "tools": tools, "rules": [_rule_data(rule) for rule in rules]}
         session_id = (await remote.ask("POST", "/sessions", body))["id"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from app import config
 from app.commands.sockets import bind_socket, ended_by_signals, port_of, run_loop, serve, server
 from app.core.errors import BadInput
+from app.exchange.parsers import MOST_BYTES
 from app.simulator import CODING_AGENT
 from app.simulator.app import ENDS, simulator_app
 from app.simulator.scenario import CodingAgent, Script, script
@@ -24,7 +26,7 @@ def load_scenario(given: str) -> Script:
     if given == CODING_AGENT and not Path(given).exists():
         return CodingAgent()
     try:
-        text = Path(given).read_text("utf-8")
+        text = config.read_file(Path(given), MOST_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         hint = f" Give a file, or {CODING_AGENT}."
         raise BadInput(f"Cannot read {given}: {error}.{hint}") from error

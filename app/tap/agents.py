@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from app import config
 from app.core.errors import BadInput
 from app.core.late import dataclass
 from app.core.providers import AGENT_TITLES, AGENT_WAITS, LOOPBACK_NAMES, Waits
@@ -360,8 +361,8 @@ def _read_variables(
         folder / ".claude" / "settings.local.json",
     ):
         try:
-            data = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError):
+            data = json.loads(_read(path))
+        except (BadInput, ValueError):
             continue  # the agent reports the error itself
         variables = data.get("env") if isinstance(data, dict) else None
         if isinstance(variables, dict):
@@ -379,8 +380,8 @@ def _has_chatgpt_login(environ: Mapping[str, str], home: Path) -> bool:
     """Whether `codex login` stored a ChatGPT account and no key."""
     path = Path(environ.get("CODEX_HOME") or home / ".codex") / "auth.json"
     try:
-        login = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+        login = json.loads(_read(path))
+    except (BadInput, ValueError):
         return False
     return isinstance(login, dict) and bool(login.get("tokens")) and not login.get("OPENAI_API_KEY")
 
@@ -434,9 +435,13 @@ def _read_gemini_settings(path: Path) -> dict[str, Any]:
     return data
 
 
+MOST_CONFIG = 8 * 1024 * 1024
+"""Bytes of an agent's own configuration that are read."""
+
+
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return config.read_file(path, MOST_CONFIG, plain=True)
     except OSError as error:
         raise BadInput(f"Cannot read {path} ({error.strerror}); make it readable.") from error
 

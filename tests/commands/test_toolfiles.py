@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.commands.run import read_tools, tools_from_words
+from app.commands.run import read_tool_files, read_tools, tools_from_words
 from app.core.errors import BadInput
 from app.exchange.tool_import import import_tools
 from tests.tables import each_row
@@ -61,7 +61,7 @@ def test_paths_count_from_the_file(
 @each_row("words", [["nobody"], ["./no.json"], ["none/"]])
 def test_what_is_not_there_is_said(words: list[str]) -> None:
     with pytest.raises(BadInput):
-        tools_from_words([MOCK | {"group": ""}], words)
+        tools_from_words([MOCK | {"group": ""}], words, read_tool_files(words))
 
 
 def test_a_python_file_is_its_functions(tmp_path: Path) -> None:
