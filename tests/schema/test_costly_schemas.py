@@ -232,3 +232,24 @@ def test_a_schema_that_wants_much_gets_a_bounded_value(schema: Json) -> None:
             assert len(json.dumps(value)) < 20_000_000
         outline(schema)
         fields(schema)
+
+
+def test_arguments_that_open_costly_objects_in_each_other_compile_a_bounded_number_of_patterns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    schema: Json = {"type": "object"}
+    for _ in range(20):
+        forbidden = {"required": ["z"], "properties": {"z": {"pattern": r"^\S(.{0,4998}\S)?$"}}}
+        schema = {"type": "object", "properties": {"a": schema}, "not": forbidden}
+    compiled = []
+
+    def build(schema: Json) -> Any:
+        compiled.append(pattern_bytes(schema))
+        return validator(schema)
+
+    validator = schema_checks.validator
+    assert fault(schema) is None
+    monkeypatch.setattr(schema_checks, "validator", build)
+    with within(60):
+        IncrementalValidator(schema).feed('{"a": ' * 20 + "{}" + "}" * 20)
+    assert sum(compiled) <= 4 * MAX_PATTERNS_BYTES
