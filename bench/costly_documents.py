@@ -148,7 +148,7 @@ async def attempt(place: Place) -> None:
 
 async def offer(place: Place) -> None:
     client = place.client
-    script = place.file.with_name("mcp.py")
+    script = place.file.with_name("costly_server.py")
     script.write_text(MCP)
     name = place.file.stem
     found = await client.get(f"/servers/{name}")
@@ -169,12 +169,11 @@ async def name_in_spec(place: Place) -> None:
 
 async def ask_simulator(place: Place) -> None:
     tools = [
-        {"type": "function", "function": {k: tool[k] for k in ("name", "parameters")}}
-        for tool in place.tools[:100]
+        {"name": tool["name"], "input_schema": tool["parameters"]} for tool in place.tools[:100]
     ]
     messages = [{"role": "user", "content": f"Call {place.tools[0]['name']}."}]
-    body = {"model": "sim", "messages": messages, "tools": tools, "tool_choice": "required"}
-    await place.client.post("/sim/openai/v1/chat/completions", json=body)
+    body = {"model": "sim", "max_tokens": 99, "messages": messages, "tools": tools}
+    await place.client.post("/sim/anthropic/v1/messages", json=body)
 
 
 WAYS: dict[str, Callable[[Place], Coroutine[Any, Any, None]]] = {
