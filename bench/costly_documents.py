@@ -173,7 +173,8 @@ async def ask_simulator(place: Place) -> None:
     ]
     messages = [{"role": "user", "content": f"Call {place.tools[0]['name']}."}]
     body = {"model": "sim", "max_tokens": 99, "messages": messages, "tools": tools}
-    await place.client.post("/sim/anthropic/v1/messages", json=body)
+    headers = {"anthropic-version": "2023-06-01"}
+    await place.client.post("/sim/anthropic/v1/messages", json=body, headers=headers)
 
 
 WAYS: dict[str, Callable[[Place], Coroutine[Any, Any, None]]] = {
