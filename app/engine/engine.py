@@ -105,7 +105,7 @@ class Engine:
             runs = executors(keys, mcp, workspace)
             rules = RuleStore(library, runs, clock, new_id, keys.redactor, sessions.ring_list)
             await rules.load()
-            policy = Policy(rules.of, log)
+            policy = Policy(rules, log)
             runner = Runner(sessions, client, runs, folder, policy)
             providers = Providers(net, keys, simulator_url)
             servers = Servers(library, mcp, keys.redactor, clock)

@@ -17,6 +17,7 @@ from typing import Any
 from app.core.arguments import TESTS
 from app.core.decide import Command, next_commands
 from app.core.errors import BadInput, Conflict, NotFound
+from app.core.events import Tapped
 from app.core.faults import fault
 from app.core.rule_proposals import Denials
 from app.core.rules import ACTIONS, LETS_THROUGH, Rule, base_of, content, pointer_fault, rule_text
@@ -60,6 +61,7 @@ class RuleStore:
         self._redactor = redactor
         self._changed = changed
         self._lists: dict[str, tuple[Rule, ...]] = {}
+        self._parents: dict[str, str] = {}
         self._deleted: dict[tuple[str, str], tuple[Rule, int, Sequence[Rule]]] = {}
         self._writing = asyncio.Lock()
         self.version = 0
@@ -69,8 +71,26 @@ class RuleStore:
         self._lists = await self._library.rules()
 
     def of(self, session_id: str) -> tuple[Rule, ...]:
-        """All rules of a session, in the order of evaluation."""
-        return (*self._lists.get(session_id, ()), *self._lists.get(ALWAYS, ()))
+        """All rules of a session, in the order of evaluation: its own, those of the sessions whose
+        rules it inherits, and those for all."""
+        own: list[Rule] = []
+        seen: set[str] = set()
+        while session_id and session_id not in seen:
+            seen.add(session_id)
+            own += self._lists.get(session_id, ())
+            session_id = self._parents.get(session_id, "")
+        return (*own, *self._lists.get(ALWAYS, ()))
+
+    def inherit(self, session_id: str, tapped: Tapped | None) -> None:
+        """An agent's session also has the rules of the one from which it was started: a request on
+        the side must not escape them."""
+        if tapped is not None and tapped.parent:
+            self._parents[session_id] = tapped.parent
+
+    def may_hold(self) -> bool:
+        """Whether any rule, of whichever session, asks, denies, answers or stops."""
+        lists = self._lists.values()
+        return any(rule.enabled and rule.action != "run" for rules in lists for rule in rules)
 
     def listed(self, session_id: str) -> tuple[Rule, ...]:
         """One list: a session's own rules, or ALWAYS."""
@@ -83,6 +103,7 @@ class RuleStore:
     def forget(self, session_id: str) -> None:
         """Drops the session's rules: after a purge, or to end `lend`."""
         self._lists.pop(session_id, None)
+        self._parents.pop(session_id, None)
 
     def check(self, rules: Sequence[Rule]) -> None:
         """BadInput if there are too many for a list, or one holds a known key."""
@@ -369,9 +390,6 @@ def _binding_states(
     return states | {name: "new" for name in covered if name not in rule.bound}
 
 
-RulesOf = Callable[[str], Sequence[Rule]]
-"""Returns the rules of a session in the order of evaluation."""
-
 MOST_DENIED = 10_000
 """How many denials of a tool are read from the log, the newest; this process's are all kept."""
 
@@ -379,8 +397,9 @@ MOST_DENIED = 10_000
 class Policy:
     """`of` returns the rules of a session. Denials are read from `log` when a rule needs them."""
 
-    def __init__(self, of: RulesOf, log: Log) -> None:
-        self.of = of
+    def __init__(self, rules: RuleStore, log: Log) -> None:
+        self.of = rules.of
+        self._inherit = rules.inherit
         self.denials = Denials()
         self._log = log
         self._known: set[str] = set()
@@ -399,6 +418,7 @@ class Policy:
 
     async def commands(self, session: Session, checking: int = 0) -> list[Command]:
         """What happens next by the current rules; `checking` calls are being checked."""
+        self._inherit(session.id, session.tapped)
         await self.know_all(session)
         return next_commands(session, self.of(session.id), self.denials.has, checking)
 

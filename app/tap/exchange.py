@@ -159,10 +159,10 @@ class AgentExchange:
         self._keeps = not stream
         coding = started.headers.get("content-encoding", "").strip().lower()
         unreadable = self._unpack is None and coding not in ("", "identity")
-        if unreadable and self.holds and 200 <= status < 300:
+        if unreadable and self.holds and status < 400:
             raise NetworkError("not_api", _UNREADABLE)
         self._followed.request.put(Received(self._clock(), started=started))
-        if not self.holds or not 200 <= status < 300:
+        if not self.holds or status >= 400:  # an error is no answer, also by the decoders
             return headers
         protocol = protocol_of(self.request.url, None)
         self._held = HeldAnswer(str(protocol), status, stream=stream)

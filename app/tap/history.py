@@ -284,6 +284,12 @@ def is_agents(call: Call) -> bool:
     return call.decided is None or call.decided.decision == "run"
 
 
+def results_first(tail: Tail) -> Tail:
+    """`tail` with its results, up to the next answer, before all other items: an agent may write a
+    word of its user or of the system between a call and its result."""
+    return replace(tail, items=_results_first(tail.items))
+
+
 def _results_first(tail: Sequence[RequestItem]) -> list[RequestItem]:
     """`tail` with its results, up to the next answer, before all other items."""
     end = next((n for n, item in enumerate(tail) if isinstance(item, AnswerMessage)), len(tail))

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.core.decide import AT_AGENT
+from app.core.doubts import find_doubt
 from app.core.events import (
     CallChecked,
     CallDecided,
@@ -62,6 +63,7 @@ from app.schema.validate import check_call
 from app.tap.history import (
     MARK,
     AgentBody,
+    Tail,
     fingerprint_of_answer,
     fingerprint_of_answers,
     fingerprint_of_parts,
@@ -190,7 +192,14 @@ def edits_of(turn: Turn) -> dict[int, Edit]:
             edits[call.part.index] = TakeOut(_reason(call))
         elif call.decided is not None and call.decided.arguments not in (None, call.written):
             edits[call.part.index] = NewArguments(_as_written(call, call.decided.arguments or ""))
+        elif call.raw and _is_approved(call) and find_doubt(turn, call) is not None:
+            # Its arguments may differ from place to place: everywhere they are those of the card.
+            edits[call.part.index] = NewArguments(call.raw)
     return edits
+
+
+def _is_approved(call: Call) -> bool:
+    return call.decided is not None and call.decided.by == "person"
 
 
 def _reason(call: Call) -> str:
@@ -472,6 +481,12 @@ def leading_results(items: Sequence[RequestItem]) -> list[ResultMessage]:
     return results
 
 
+def after_last_answer(items: Sequence[RequestItem]) -> int:
+    """The index behind the last answer; 0 if there is none."""
+    answers = [place for place, item in enumerate(items) if isinstance(item, AnswerMessage)]
+    return answers[-1] + 1 if answers else 0
+
+
 def paired(
     session: Session, results: Iterable[ResultMessage]
 ) -> Iterator[tuple[ResultMessage, Call | None]]:
@@ -511,12 +526,47 @@ def holding_events(
         result = result_of(item)
         if call.result_held and call.real is not None and is_same(call.real, result):
             waits = True  # on the existing card
-        elif stop_at == "results" or (stop_at == "errors" and has_failed(result)):
+        elif is_held(item, stop_at):
             waits = True
             events.append(CallProgressed(call.id, "", real=result, key=keys().get(item.at, "")))
         else:
             events.append(CallEnded(call.id, result))
     return events if waits else None
+
+
+def is_held(item: ResultMessage, stop_at: StopAt) -> bool:
+    """Whether a tap with this `stop_at` holds the result."""
+    return stop_at == "results" or (stop_at == "errors" and has_failed(result_of(item)))
+
+
+def unknown_results(session: Session, tail: Tail) -> list[ResultMessage]:
+    """The results that the model has not read, and that are not those of calls of the last answer:
+    their calls came in a history that the tap did not see, or they differ from what was decided."""
+    end = after_last_answer(tail.items)
+    results = [item for item in tail.items[end:] if isinstance(item, ResultMessage)]
+    if end:
+        return results
+    return [
+        item
+        for item, call in paired(session, from_agent(session, results))
+        if call is None or (call.status == "done" and not _came_so(call, result_of(item)))
+    ]
+
+
+def from_agent(session: Session, results: Sequence[ResultMessage]) -> Iterator[ResultMessage]:
+    """`results` without those that were given here and put back: then each call has one."""
+    calls = list(session.current_calls)
+    if len(results) < len(calls) and not any(result.call_id for result in results):
+        calls = []
+    for result in results:
+        its = [
+            call
+            for call in calls
+            if result.call_id == call.provider_id and (result.call_id or result.name == call.name)
+        ]
+        calls = [call for call in calls if call not in its[:1]]
+        if not its or its[0].decided is None or its[0].decided.decision == "run":
+            yield result
 
 
 def has_failed(result: ToolResult) -> bool:

@@ -37,29 +37,32 @@ from app.core.late import dataclass
 from app.core.session import Session, Turn
 from app.core.settings import Protocol, Settings
 from app.engine.engine import Engine
-from app.engine.rules import ALWAYS
 from app.engine.runner import FollowedAnswer
 from app.engine.sessions import LiveSession
 from app.exchange.requests_import import protocol_of, settings_of
 from app.protocols.body_edits import edit_results, result_keys
-from app.protocols.request import AnswerMessage, Position, ResultMessage
-from app.tap.history import Tail, read_body, tail_of, thread_of, title_from
+from app.protocols.request import Position, ResultMessage
+from app.tap.history import Tail, read_body, results_first, tail_of, thread_of, title_from
 from app.tap.holding import (
     FROM_HISTORY,
     HOLDING,
     HeldAnswer,
     KnownResults,
+    after_last_answer,
     content_of,
     edits_for,
     holding_events,
+    is_held,
     is_stream,
     known_in,
     known_results,
     leading_results,
     next_body,
+    paired,
     passed_on,
     put_back,
     takes_out,
+    unknown_results,
 )
 from app.tap.places import SessionFinder, SessionPlace, Thread, digests_of
 from app.tap.relay import REVOKED, STOPPED, AgentRequest, AnswerHead
@@ -84,6 +87,12 @@ KEEPALIVE_S = 10.0
 
 MOST_ABOVE = 10
 """Most levels of sessions above that are searched for decisions on a result."""
+
+UNKNOWN_RESULT = (
+    "This tap holds results, and a result in this request cannot wait: its call is not known here, "
+    "or another result of it was decided before. It was not sent. Let the tap stop at nothing, or "
+    "begin a new conversation."
+)
 
 NOT_FOLLOWED = (
     "An answer to this request may bring calls that were not decided, and this tap holds calls. "
@@ -160,7 +169,7 @@ class AgentSessions:
         has_waited, exchange.behind = bool(exchange.behind), ""
         stop_at = await self._stop_at(exchange, has_waited=has_waited)
         if protocol is None:
-            if self._holds(stop_at) and may_bring_calls(request.url):
+            if self._holds(stop_at) and may_bring_calls(request.method, request.url):
                 raise self._refused(request, NOT_FOLLOWED)
             return None
         exchange.holds = self._holds(stop_at)  # also if the next steps fail
@@ -387,16 +396,17 @@ class AgentSessions:
         `elsewhere` are the keys of results that were decided already."""
         tail, keys = self._tail(live, asked), partial(_keys, asked)
         first = self._first_events(live, asked, place, new=new)
-        results = leading_results(tail.items)
-        events = holding_events(live.session, results, stop_at, keys)
+        events = holding_events(live.session, leading_results(tail.items), stop_at, keys)
         if events is not None and new:
             events.insert(0, self._received(live.id, asked, place))
-        if events is None:
-            results = [item for item in _last_results(tail) if keys().get(item.at) not in elsewhere]
-            if results and stop_at in HOLDING:
-                events = self._hold_unseen(
-                    live.session, first, tail, asked, stop_at=stop_at, results=results
-                )
+        if events is None and stop_at in HOLDING:
+            unknown = [
+                item
+                for item in unknown_results(live.session, tail)
+                if keys().get(item.at) not in elsewhere and is_held(item, stop_at)
+            ]
+            if unknown:
+                events = self._hold_unknown(live.session, first, tail, asked, unknown)
         if events is None:
             return None
         exchange.holds = True
@@ -408,26 +418,33 @@ class AgentSessions:
         self._name(live, asked, place)
         return Begun(waits=True)
 
-    def _hold_unseen(
+    def _hold_unknown(
         self,
         session: Session,
         first: Sequence[Event],
         tail: Tail,
         asked: ReadRequest,
-        *,
-        stop_at: StopAt,
         results: Sequence[ResultMessage],
-    ) -> list[Event] | None:
-        """The same for `results` at the end of a history with answers that the tap did not see:
-        logs the history first."""
-        seen = replace(tail, items=tail.items[: _after_last_answer(tail)])
+    ) -> list[Event]:
+        """The same for `results` of calls that the tap did not see: logs the history up to them
+        first. Refused if their calls are not in it, so that there is nothing to show them on."""
+        items, end = tail.items, after_last_answer(tail.items)
+        if not end and not tail.goes_on:  # the agent rewrote its history
+            end = after_last_answer(asked.body.items)
+            items = asked.body.items[max(0, end - 1) :]
+            end = min(end, 1)
+        if not end:
+            raise Refused(UNKNOWN_RESULT)
+        seen = replace(tail, items=items[:end])
         events = new_events(session, first, seen, asked, self.engine.sessions.clock())
         preview = preview_events(session, events)
         if preview.turn is not None:
             events += passed_on(preview, preview.turn, FROM_HISTORY)
             preview = preview_events(session, events)
-        held = holding_events(preview, results, stop_at, partial(_keys, asked))
-        return None if held is None else [*events, *held]
+        if any(call is None for _, call in paired(preview, results)):
+            raise Refused(UNKNOWN_RESULT)
+        held = holding_events(preview, results, "results", partial(_keys, asked))
+        return [*events, *(held or ())]
 
     async def _stop_at(self, exchange: OpenExchange, *, has_waited: bool) -> StopAt:
         """The tap's `stop_at`. A request that has waited for results is held again even if the tap
@@ -468,10 +485,11 @@ class AgentSessions:
         known = self.places.known(session, self.places.thread(live.id))
         if session.turns and session.turns[-1].dropped:  # the agent never had the last answer
             known = digests_of(session.continued(session.turns[-1])[0])
-        tail = tail_of(session, known, asked.body)
+        tail = results_first(tail_of(session, known, asked.body))
         if not tail.changed or session.turn is None or not session.turn.request.continues:
             return tail
-        own = tail_of(session, digests_of(session.continued(session.turn)[0]), asked.body)
+        known = digests_of(session.continued(session.turn)[0])
+        own = results_first(tail_of(session, known, asked.body))
         return tail if own.changed else own
 
     async def _join(
@@ -495,6 +513,8 @@ class AgentSessions:
             return None
         if self._settings(session, thread, asked) != session.settings:
             return None
+        if self._keeps_back(asked.request.tap.stop_at, live.id) and not turn.held:
+            return None  # it came when nothing was held: the answer to this request is held
         received = replace(self._received(live.id, asked, place), joins=turn.number)
         await self.engine.sessions.append(live, [*dropped, received])
         if not turn.holds and (events := passed_on(session, turn)):
@@ -557,7 +577,11 @@ class AgentSessions:
         session = live.session
         settings = self._settings(session, self.places.thread(live.id), asked)
         begins = session.settings is None
-        events: list[Event] = [SessionStarted(settings, _tapped(asked, place))] if begins else []
+        events: list[Event] = []
+        if begins:
+            tapped = _tapped(asked, place)
+            events.append(SessionStarted(settings, tapped))
+            self.engine.rules.inherit(live.id, tapped)
         events += [self._received(live.id, asked, place)] if new else []
         if not begins and settings != session.settings:
             events.append(SettingsChanged(settings))
@@ -624,11 +648,11 @@ class AgentSessions:
         )
 
     def _holds(self, stop_at: StopAt) -> bool:
-        """Whether a tap with this `stop_at` may require decisions."""
-        return self._keeps_back(stop_at) or stop_at in HOLDING
+        """Whether a tap with this `stop_at` may require decisions, in whichever session."""
+        return stop_at != "nothing" or self.engine.rules.may_hold()
 
-    def _keeps_back(self, stop_at: StopAt, session_id: str = ALWAYS) -> bool:
-        """Whether a call may require a decision before the agent gets it."""
+    def _keeps_back(self, stop_at: StopAt, session_id: str) -> bool:
+        """Whether a call of the session may require a decision before the agent gets it."""
         rules = self.engine.rules.of(session_id)
         kept_back = any(rule.enabled and rule.action != "run" for rule in rules)
         return kept_back or stop_at in ("unruled", "calls")
@@ -645,31 +669,28 @@ class AgentSessions:
         return session.settings if same and session.settings else thread.settings
 
 
-def may_bring_calls(url: str) -> bool:
+def may_bring_calls(method: str, url: str) -> bool:
     """Whether the answer to a request that is no conversation may have calls: of an address below
-    those of a chat API, such as that of a stored answer, a batch, or one with a stray slash."""
-    path = re.sub("/+", "/", unquote(urlsplit(url).path).lower())
-    return _BRINGS_CALLS.search(path) is not None and _COUNTS.search(path) is None
+    those of a chat API, such as that of a stored answer or a batch, or of one that is written in an
+    unusual way. An answer to DELETE has none, nor one to the start of a stored conversation."""
+    path = urlsplit(url).path
+    while (plain := unquote(path)) != path:
+        path = plain
+    path = re.sub("/+", "/", path.lower())
+    if method in ("DELETE", "HEAD", "OPTIONS") or _COUNTS.search(path) is not None:
+        return False
+    if method == "POST" and path.endswith("/conversations"):
+        return False
+    return _BRINGS_CALLS.search(path) is not None
 
 
 _BRINGS_CALLS = re.compile(
-    r"/(?:responses|messages|chat|batches|threads|conversations|interactions)(?:/|$)"
-    r"|generatecontent"
+    r"/(?:responses|messages|message_batches|chat|batches|threads|runs|conversations|interactions"
+    r"|agents|assistants)(?:[/;]|$)"
+    r"|generatecontent|rawpredict|/invoke|/converse|/api/generate|/files/[^/]+/content"
 )
 _COUNTS = re.compile(r"/(?:count_tokens|input_tokens|compact)/?$")
 """Addresses below those of a chat API whose answers are counts, or a shortened history."""
-
-
-def _after_last_answer(tail: Tail) -> int:
-    """The index behind the last answer that is new; 0 if none is."""
-    answers = [n for n, item in enumerate(tail.items) if isinstance(item, AnswerMessage)]
-    return answers[-1] + 1 if answers else 0
-
-
-def _last_results(tail: Tail) -> list[ResultMessage]:
-    """The results of the last answer that is new."""
-    behind = _after_last_answer(tail)
-    return leading_results(tail.items[behind:]) if behind else []
 
 
 def _keys(asked: ReadRequest) -> Mapping[Position, str]:

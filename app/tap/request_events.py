@@ -24,11 +24,11 @@ from app.exchange.requests_import import (
     open_calls,
 )
 from app.protocols.registry import codec
-from app.protocols.request import AnswerMessage, PromptMessage, ResultMessage
+from app.protocols.request import AnswerMessage, PromptMessage
 from app.secrets.detection import AGENTS_OWN
 from app.secrets.names import may_name_secret
 from app.tap.history import ID_HEADERS, AgentBody, Tail, ThreadName
-from app.tap.holding import leading_results, paired
+from app.tap.holding import from_agent, leading_results, paired
 from app.tap.relay import AgentRequest
 from app.tap.taps import without_key
 
@@ -68,7 +68,7 @@ def new_events(
     results = leading_results(tail.items)
     coming = [
         item
-        for item, call in paired(imported.session, _from_agent(session, results))
+        for item, call in paired(imported.session, from_agent(session, results))
         if call is None or call.status != "done"  # the others were decided here
     ]
     add_items(imported, pasted, coming, now)
@@ -108,22 +108,6 @@ def _with_first(session: Session, first: Sequence[Event], now: int) -> ImportedS
 def _never_left(turn: Turn) -> bool:
     """Whether the agent got neither the calls of its answer nor a continuation."""
     return turn.holds or (turn.request.continues > 0 and turn.passed is None)
-
-
-def _from_agent(session: Session, results: Sequence[ResultMessage]) -> Iterator[ResultMessage]:
-    """`results` without those that were given here and put back: then each call has one."""
-    calls = list(session.current_calls)
-    if len(results) < len(calls) and not any(result.call_id for result in results):
-        calls = []
-    for result in results:
-        its = [
-            call
-            for call in calls
-            if result.call_id == call.provider_id and (result.call_id or result.name == call.name)
-        ]
-        calls = [call for call in calls if call not in its[:1]]
-        if not its or its[0].decided is None or its[0].decided.decision == "run":
-            yield result
 
 
 def not_put_back(session: Session, missing: Sequence[int]) -> Iterator[Warned]:

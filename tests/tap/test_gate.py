@@ -426,23 +426,30 @@ async def test_a_call_that_only_a_second_choice_has_does_not_leave() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "brings"),
+    ("method", "path", "brings"),
     [
-        ("/v1/responses/resp_1", True),
-        ("/v1//chat//completions/", True),
-        ("/v1/chat/%63ompletions/", True),
-        ("/v1/messages/batches/msgbatch_1/results", True),
-        ("/v1/conversations/conv_1/items", True),
-        ("/v1beta/models/m:batchGenerateContent", True),
-        ("/v1/messages/count_tokens", False),
-        ("/v1/responses/compact", False),
-        ("/v1/models", False),
-        ("/v1beta/models/m:countTokens", False),
-        ("/v1/embeddings", False),
+        ("GET", "/v1/responses/resp_1", True),
+        ("POST", "/v1/responses/resp_1/cancel", True),
+        ("DELETE", "/v1/responses/resp_1", False),
+        ("POST", "/v1//chat//completions/", True),
+        ("POST", "/v1/chat/%63ompletions/", True),
+        ("POST", "/v1/chat%252Fcompletions", True),
+        ("POST", "/v1/messages;x=1", True),
+        ("GET", "/v1/messages/batches/msgbatch_1/results", True),
+        ("GET", "/v1/files/file_1/content", True),
+        ("GET", "/v1/conversations/conv_1/items", True),
+        ("POST", "/v1/conversations", False),
+        ("POST", "/v1beta/models/m:batchGenerateContent", True),
+        ("POST", "/v1/projects/p/publishers/anthropic/models/m:streamRawPredict", True),
+        ("POST", "/v1/messages/count_tokens", False),
+        ("POST", "/v1/responses/compact", False),
+        ("GET", "/v1/models", False),
+        ("POST", "/v1beta/models/m:countTokens", False),
+        ("POST", "/v1/embeddings", False),
     ],
 )
-def test_addresses_whose_answers_may_bring_calls(path: str, brings: bool) -> None:
-    assert may_bring_calls("https://api.example.com" + path) is brings
+def test_addresses_whose_answers_may_bring_calls(method: str, path: str, brings: bool) -> None:
+    assert may_bring_calls(method, "https://api.example.com" + path) is brings
 
 
 async def test_a_stored_answer_is_not_fetched_where_calls_are_held() -> None:
@@ -502,3 +509,127 @@ async def waiting_session(agent: GatedAgent) -> Session:
             if session is not None and session.waiting:
                 return session
             await agent.engine.sessions.wait(position, agent.engine.sessions.list_version, 20)
+
+
+WHOLE = [(b"content-type", b"application/json")]
+
+
+async def test_an_answer_that_came_when_nothing_was_held_is_asked_for_again() -> None:
+    """Its agent left before it had all of it, and calls are held since."""
+    async with gated("openai_chat", "calls") as agent:
+        taps = agent.sessions.taps
+        agent.tap = await taps.set_stop_at(agent.tap.id, "nothing")
+        agent.grow("fresh", ())
+        exchange = agent.ask(streamed=False)
+        await exchange.begin()
+        exchange.answered(200, WHOLE)
+        await exchange.pass_on(agent.answer(PLAIN)[1])
+        await anext(aiter(exchange.ending(None)))
+        await exchange.leave()
+        agent.tap = await taps.set_stop_at(agent.tap.id, "calls")
+        agent.grow("repeated", ())
+        exchange = agent.ask(streamed=False)
+        assert await exchange.begin() is None, "The provider is asked again."
+        assert exchange.holds
+        exchange.answered(200, WHOLE)
+        agent.take(await exchange.pass_on(agent.answer(PLAIN)[1]))
+        assert await read_rest(agent, exchange, None, ["deny"]) == "complete"
+        assert len(agent.decided) == 1
+
+
+async def test_rules_of_a_session_hold_for_requests_beside_it_and_where_something_fails() -> None:
+    async with gated("openai_chat", "calls") as agent:
+        agent.tap = await agent.sessions.taps.set_stop_at(agent.tap.id, "nothing")
+        agent.named = True
+        await play(agent, replace(SPEECH, history="fresh"))
+        session = await newest(agent)
+        assert session is not None
+        await agent.engine.rules.put(session.id, [Rule("*", "deny", text="No.")], TOOLS)
+        agent.grow("continued", ())
+        first, beside = agent.ask(streamed=False), agent.ask(streamed=False)
+        for exchange in (first, beside):
+            await exchange.begin()
+            assert exchange.holds
+        assert first.session_id != beside.session_id
+        for exchange in (beside, first):
+            exchange.answered(200, WHOLE)
+            agent.take(await exchange.pass_on(agent.answer(PLAIN)[1]))
+            assert await read_rest(agent, exchange, None, ()) == "complete"
+        exchange = agent.ask(streamed=False)
+        exchange.request = replace(exchange.request, body=b"[]")
+        with pytest.raises(Refused, match="cannot be read"):
+            await exchange.begin()
+
+
+@pytest.mark.parametrize("status", [203, 300])
+async def test_an_answer_of_another_status_that_is_no_error_waits(status: int) -> None:
+    async with gated("openai_chat", "calls") as agent:
+        agent.grow("fresh", ())
+        exchange = agent.ask(streamed=False)
+        await exchange.begin()
+        exchange.answered(status, WHOLE)
+        agent.take(await exchange.pass_on(agent.answer(PLAIN)[1]))
+        assert await read_rest(agent, exchange, None, ["run"]) == "complete"
+        assert b"tool1" in agent.got
+
+
+async def test_what_leaves_is_what_the_card_showed_where_places_disagree() -> None:
+    """The last event of the answer has other arguments for the call."""
+    async with gated("openai_responses", "calls") as agent:
+        agent.grow("fresh", ())
+        exchange = agent.ask(streamed=True)
+        await exchange.begin()
+        exchange.answered(200, [(b"content-type", b"text/event-stream")])
+        _, data = agent.answer(replace(PLAIN, streamed=True))
+        start = data.index(b"response.completed")
+        other = data[:start] + data[start:].replace(b"first1", b"other1")
+        assert other != data
+        agent.take(await exchange.pass_on(other))
+        assert await read_rest(agent, exchange, None, ["run"]) == "complete"
+        assert (b"first1" in agent.got, b"other1" in agent.got) == (True, False)
+
+
+UNREAD_RESULTS = ("rewritten", "behind a word of its user", "of no known call", "changed")
+
+
+@pytest.mark.parametrize("way", UNREAD_RESULTS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_result_that_belongs_to_no_card_does_not_leave(
+    protocol: Protocol, way: str
+) -> None:
+    """It waits on a card of its own, or its request is refused."""
+    async with gated(protocol, "results") as agent:
+        agent.named = True
+        agent.messages.append(user("Look."))
+        await play(agent, replace(SPEECH, history="continued"))
+        own, its = call("id_own", name="tool1"), result("id_own", "Rain.")
+        match way:
+            case "rewritten":
+                agent.messages = [user("A summary."), assistant(own), results(its)]
+            case "behind a word of its user":
+                agent.messages += [assistant(own), user("Go on."), results(its)]
+            case "of no known call":
+                agent.messages += [user("Go on."), results(result("id_none", "Rain."))]
+            case "changed":
+                agent.messages += [assistant(own), results(its)]
+                exchange = agent.ask(streamed=False)
+                asking = asyncio.create_task(exchange.begin())
+                session = await waiting_session(agent)
+                (held,) = session.waiting
+                await agent.engine.runner.decide_result(
+                    session.id, held.id, ResultDecision(held.digest, None)
+                )
+                await asking
+                exchange.answered(529, WHOLE)
+                await exchange.pass_on(b"{}")
+                await read_rest(agent, exchange, None, ())
+                agent.messages[-1] = results(result("id_own", "Snow."))
+        exchange = agent.ask(streamed=False)
+        asking = asyncio.create_task(exchange.begin())
+        waits = asyncio.create_task(waiting_session(agent))
+        async with asyncio.timeout(20):
+            await asyncio.wait({asking, waits}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (asking, waits):
+            task.cancel()
+        outcomes = await asyncio.gather(asking, waits, return_exceptions=True)
+        assert not any(outcome is None for outcome in outcomes), "It went to the provider."
