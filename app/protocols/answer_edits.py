@@ -379,7 +379,8 @@ def join_answers(protocol: str, first: bytes, last: bytes, *, passed: int = 0) -
 
 class BeforeCalls:
     """How much of an answer may be passed on before its calls are decided: everything before the
-    frame with the first piece of a call, with what may become one, or that was not read."""
+    frame with the first piece of a call, with what may become one, or that was not read, and
+    before text that is in no frame."""
 
     def __init__(self, protocol: str, status: int = 200) -> None:
         self._decoder = codec(protocol).decoder(status)
@@ -390,7 +391,7 @@ class BeforeCalls:
         self._decoder.feed(data)
         del self._places[1:]
         first = self._places[0].start if self._places else self._decoder.settled
-        return min(first, self._decoder.settled)
+        return min(first, self._decoder.settled, self._decoder.stray)
 
 
 class PassedAnswer:

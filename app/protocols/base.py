@@ -98,9 +98,11 @@ class Decoder(Protocol):
     byte: the maximum size of an event, and of the number of calls; further calls are counted in one
     warning at the end. `advise` provides what the message of a failure may say beyond the body;
     waits are mentioned only then. `settled` is the position in the body before which no event can
-    come any more: all earlier frames are complete. `hear` and `hear_end` are like `feed` and `end`,
-    but also yield side texts. `locate` may be called before the first byte: the list it returns
-    gets every position of every call.
+    come any more: all earlier frames are complete. `stray` is that of unframed text that is in no
+    frame yet, which `settled` waits for only up to a size; it is the end if there is none. `hear`
+    and `hear_end` are like `feed` and `end`, but also yield side texts. `locate` may be called
+    before the first byte: the list it returns gets every position of every call, and the frames in
+    which a client may find others.
     """
 
     def limit(self, limits: Limits) -> None: ...
@@ -111,6 +113,9 @@ class Decoder(Protocol):
 
     @property
     def settled(self) -> int: ...
+
+    @property
+    def stray(self) -> int: ...
 
     def feed(self, data: bytes) -> list[Spanned]: ...
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Protocol
 
@@ -42,8 +42,9 @@ from app.protocols.base import (
     not_api_sentence,
     read_error,
 )
-from app.protocols.framing import Frame, Framer, texts_of
-from app.protocols.raw_json import joined, parse_json, whole_characters
+from app.protocols.call_search import has_call, has_unlocated_call
+from app.protocols.framing import MAX_TEXT, Frame, Framer, texts_of
+from app.protocols.raw_json import Path, joined, parse_json, whole_characters
 
 # Builds the events of a response and enforces the grammar of docs/laws.md for any decoder: parts
 # are numbered by first appearance, everything started is ended, there is exactly one end, and after
@@ -137,6 +138,7 @@ class EventBuilder:
         self.most_calls = sys.maxsize
         self.advice: Advice | None = None
         self.places: list[CallPlace] | None = None
+        self.own_paths: list[Path] = []  # calls of the provider in the current frame
         self._calls = self._left_out = 0
         self._unsealed: list[OpenPart] = []
         self._events: list[ReadItem] = []
@@ -227,9 +229,13 @@ class EventBuilder:
 
     def locate(self, part: OpenPart | None, *path: str | int) -> None:
         """A piece of `part` is at `path` in the current frame; None: perhaps of a call."""
-        if self.places is not None and (part is None or part.kind == "call"):
+        if self.places is None:
+            return
+        if part is None or part.kind == "call":
             index = UNDECIDED if part is None else part.index
             self.places.append(CallPlace(*self.span, index, path))
+        elif path and part.kind in ("server_call", "server_result"):
+            self.own_paths.append(path)
 
     def whole(
         self, kind: PartKind, text: str = "", name: str = "", provider_id: str = "", **meta: Any
@@ -520,6 +526,10 @@ class BodyDecoder:
     def settled(self) -> int:
         return min(self._framer.settled, self._size)
 
+    @property
+    def stray(self) -> int:
+        return min(self._framer.stray, self._size)
+
     def feed(self, data: bytes) -> list[Spanned]:
         self._read(data)
         return self._answer.take_events()
@@ -577,6 +587,8 @@ class BodyDecoder:
         except ValueError:
             self._take_broken(frame)
             return
+        places = self._answer.places
+        first = len(places) if places is not None else 0
         if not isinstance(value, dict):
             self._answer.warn("not_an_object", "An event that is no JSON object was left out.")
         elif self._status >= 400:
@@ -586,6 +598,20 @@ class BodyDecoder:
             self._answer.warn("after_end", "Something came after the end of the answer.")
         else:
             self._take_object(value, data, frame.event)
+        if places is not None and self._status < 400:
+            self._search(value, places[first:])
+
+    def _search(self, value: Any, places: Sequence[CallPlace]) -> None:
+        """Leaves the current frame unread if a client may find a call in it that is at none of the
+        `places`."""
+        own, self._answer.own_paths = self._answer.own_paths, []
+        here = [place for place in places if (place.start, place.end) == self._answer.span]
+        if any(place.part == UNREAD for place in here):
+            return
+        begun = {place.path for place in here if place.part == UNDECIDED}
+        calls = {place.path for place in here if place.part != UNDECIDED}
+        if has_unlocated_call(value, calls, begun=begun, own=own):
+            self._answer.leave_unread()
 
     def _take_broken(self, frame: Frame) -> None:
         """An event that is invalid JSON: cut by the end of the body, or sent so."""
@@ -631,8 +657,13 @@ class BodyDecoder:
 
     def _take_text(self, frame: Frame) -> None:
         self._text = self._text or frame.data
-        if not all(_says_nothing(line.strip()) for line in frame.data.split("\n")):
+        lines = [line.strip() for line in frame.data.split("\n")]
+        if not all(map(_says_nothing, lines)):
             self._answer.lose()
+        elif self._answer.places is not None and (
+            frame.end - frame.start > MAX_TEXT or any(map(has_call, lines))
+        ):
+            self._answer.leave_unread()  # the rest of a longer text was not kept
         if self._known and self._status < 400:
             code = "after_end" if self._answer.done else "stray_text"
             start = " ".join(frame.data.split())[:80]

@@ -101,6 +101,11 @@ class Framer:
             starts.append(self._stray.start)
         return min(self._base + self._from, *starts, sys.maxsize)
 
+    @property
+    def stray(self) -> int:
+        """The start of unframed text that is in no frame yet, however long it is."""
+        return self._stray.start if self._stray.start >= 0 else sys.maxsize
+
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that are completed by these bytes."""
         if self._mode == "closed":

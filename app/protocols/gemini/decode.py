@@ -78,8 +78,6 @@ class _Reader:
                 self._answer.warn("not_an_object", "A candidate that is no object was left out.")
             elif index or (index is None and place):
                 self._others.setdefault(index or place, []).append(candidate)
-                if "functionCall" in text:
-                    self._answer.leave_unread()
             else:
                 self._candidate(candidate, (quoted, "candidates", place))
         if isinstance(value.get("promptFeedback"), dict):
@@ -180,20 +178,22 @@ class _Reader:
         else:
             name = next((key for key in part if key in _OPAQUE), "")
             text = where[0].member(*where[1:], name) if name else ""
-            self._verbatim(_OPAQUE.get(name, "other"), part, text, name)
+            own = self._verbatim(_OPAQUE.get(name, "other"), part, text, name)
+            if own is not None and name:
+                self._answer.locate(own, *where[1:], name)
 
     def _verbatim(
         self, kind: PartKind, part: Mapping[str, Any], text: str = "", name: str = ""
-    ) -> None:
+    ) -> OpenPart | None:
         if not part:
-            return
+            return None
         self._end_prose()
         inner = part.get(name)
         id_ = inner.get("id") if isinstance(inner, dict) else None
         meta: dict[str, Any] = {"part": dict(part), "verbatim": True}
         if name:
             meta |= {"as_object": True, "type": name}
-        self._answer.whole(kind, text, name, id_ if isinstance(id_, str) else "", **meta)
+        return self._answer.whole(kind, text, name, id_ if isinstance(id_, str) else "", **meta)
 
     def _take_text(self, part: Mapping[str, Any], text: str) -> None:
         """A delta of the current text, or a part of its own if it is signed."""

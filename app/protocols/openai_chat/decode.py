@@ -303,8 +303,6 @@ class _Reader:
         piece = choice.get("delta") or choice.get("message")
         if piece:
             entry["pieces"].append(piece)
-        if _may_call(choice):
-            self._answer.leave_unread()
         if choice.get("finish_reason"):
             entry["finish_reason"] = choice["finish_reason"]
 
@@ -318,15 +316,6 @@ class _Reader:
                 cache_write_tokens=_detail(usage, "prompt_tokens_details", "cache_write_tokens"),
                 reasoning_tokens=_detail(usage, "completion_tokens_details", "reasoning_tokens"),
             )
-
-
-def _may_call(choice: Mapping[str, Any]) -> bool:
-    """Whether a client can find calls in a choice."""
-    messages = (choice.get("delta"), choice.get("message"))
-    return any(
-        isinstance(message, dict) and (message.get("tool_calls") or message.get("function_call"))
-        for message in messages
-    )
 
 
 def message_member(choice: Mapping[str, Any], *, streams: bool) -> str:

@@ -118,6 +118,7 @@ class _Reader:
         type_ = value.get("type") or event
         if self._error is not None and type_ != "response.failed":
             self.settle(whole=False)
+            self._answer.leave_unread()
             self._answer.warn("after_end", "Something came after the end of the answer.")
             return "known"
         if isinstance(type_, str) and not self._opened:
