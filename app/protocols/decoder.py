@@ -565,6 +565,9 @@ class BodyDecoder:
             if frame.kind in ("sse", "json"):
                 self._answer.doubt()
             self._answer.warn("bad_utf8", "Bytes that are no UTF-8 are shown as U+FFFD.")
+        named = frame.event + (frame.data if frame.kind == "comment" else "")
+        if len(named.splitlines()) > 1:
+            self._answer.leave_unread()  # of more line ends than the specification has
         match frame.kind:
             case "sse" | "json":
                 self._take_data(frame)

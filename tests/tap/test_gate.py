@@ -36,6 +36,7 @@ from tests.protocols.answers import PROTOCOLS, AnswerPart, body
 from tests.protocols.answers import call as answer_call
 from tests.protocols.answers import text as answer_text
 from tests.protocols.requests import assistant, call, result, results, user
+from tests.tables import each_row
 from tests.tap.agent import taps_of
 
 pytestmark = pytest.mark.anyio
@@ -422,6 +423,36 @@ async def test_a_call_that_only_a_second_choice_has_does_not_leave() -> None:
         second = data.replace(b'"index": 0', b'"index": 1')
         assert second != data
         agent.take(await exchange.pass_on(second))
+        assert await read_rest(agent, exchange, None, ()) == "cut"
+
+
+@each_row(
+    ("protocol", "streamed", "old", "new"),
+    [
+        ("anthropic", False, b'"type": "message"', b'"kind": "message"'),
+        ("openai_chat", False, b'"tool_calls": [', b'"toolCalls": ['),
+        ("openai_chat", True, b'"tool_calls": [', b'"toolCalls": ['),
+        ("openai_responses", False, b'"object": "response"', b'"kind": "response"'),
+        ("gemini", False, b'"functionCall"', b'"function_call"'),
+        ("gemini", True, b'"functionCall"', b'"function_call"'),
+        ("gemini", True, b'"parts": [', b'"parts": [], "other": ['),
+        ("ollama", False, b'"function": {', b'"call": {'),
+        ("ollama", True, b'"function": {', b'"call": {'),
+    ],
+)
+async def test_a_call_that_only_a_client_sees_does_not_leave(
+    protocol: Protocol, streamed: bool, old: bytes, new: bytes
+) -> None:
+    async with gated(protocol, "calls") as agent:
+        agent.grow("fresh", ())
+        exchange = agent.ask(streamed=streamed)
+        await exchange.begin()
+        kind = STREAM_TYPES.get(protocol, b"text/event-stream") if streamed else b"application/json"
+        exchange.answered(200, [(b"content-type", kind)])
+        _, data = agent.answer(replace(PLAIN, streamed=streamed))
+        changed = data.replace(old, new)
+        assert changed != data
+        agent.take(await exchange.pass_on(changed))
         assert await read_rest(agent, exchange, None, ()) == "cut"
 
 

@@ -194,6 +194,9 @@ class _Reader:
         if block is None and _text(delta.get("partial_json")) and self._has_ended_call(index):
             return
         block = block or self._unannounced(index, type_)
+        kind = block.part.kind if block is not None else ""
+        if kind not in ("call", "server_call") and delta.get("partial_json"):
+            self._answer.leave_unread()
         if block is None:
             return
         self._answer.locate(block.part)

@@ -423,6 +423,8 @@ def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:
 
 
 _OWN = frozenset({"index", "id", "type", "function", "custom"})
+_FLAT = ("name", "arguments", "input")
+"""Members of a function that some clients read in the fragment itself."""
 _MEMBERS: Mapping[str, str] = {"function": "arguments", "custom": "input"}
 """The member of a fragment -> its own member with the text of the call."""
 
@@ -586,6 +588,8 @@ class CallAssembler:
         index, id_ = _index(fragment.get("index")), _id(fragment.get("id"))
         name = body.get("name")
         name = name if isinstance(name, str) else ""
+        if any(fragment.get(key) not in (None, "", body.get(key)) for key in _FLAT):
+            self._answer.leave_unread()
         call = self._call_of(index, id_, name)
         if id_ and id_ == call.id and call.name == name and self._is_again(call, body, arguments):
             self._locate(call, where)
