@@ -293,7 +293,8 @@ def test_a_snapshot_whose_arguments_differ_is_not_read(type_: str) -> None:
 
 def test_an_event_of_responses_behind_an_error_is_not_read() -> None:
     end = event("response.completed", response=response("completed", ITEM))
-    for behind in (item_event("output_item.done", ITEM), end):
+    said = event("response.output_text.delta", output_index=0, delta="x")
+    for behind in (item_event("output_item.done", ITEM), end, said):
         error = event("error", code="x", message="y")
         data = sse(*BEGINS["openai_responses"], error, behind)
         assert unread_frames("openai_responses", data) == [sse(behind).strip()]
@@ -395,6 +396,12 @@ def test_a_path_above_a_call_locates_that_one_alone() -> None:
     assert not has_unlocated_call(value, [("a",)], own=[("b",)])
 
 
+def test_the_beginning_of_a_call_has_no_arguments_yet() -> None:
+    for begun, found in (({"index": 0, "function": {"name": ""}}, False), ({"args": "x"}, True)):
+        value = {"tool_calls": [begun]}
+        assert has_unlocated_call(value, (), begun=[("tool_calls", 0)]) is found
+
+
 def test_a_deep_value_is_searched_without_recursion() -> None:
     value: Any = {"tool_calls": TOOL_CALLS}
     for _ in range(100_000):
@@ -420,7 +427,7 @@ def test_text_before_the_events_does_not_leave_however_long_it_is(lead: bytes, s
 
 def test_text_between_the_events_does_not_leave_however_long_it_is() -> None:
     begin = sse(*BEGINS["openai_chat"])
-    data = begin + b"ping\n" * (MAX_TEXT // 4) + b"\n" + CALLS_BEHIND
+    data = begin + b"a: bbbb\n" * (MAX_TEXT // 4) + b"\n" + CALLS_BEHIND
     before = BeforeCalls("openai_chat")
     assert before.add(begin) == len(begin)
     passed = {before.add(data[at : at + 999]) for at in range(len(begin), len(data), 999)}
