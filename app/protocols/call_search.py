@@ -38,11 +38,11 @@ def has_unlocated_call(
     those of calls that the provider runs itself.
     """
     unused = set(calls)
-    for path, found in _calls_in(value):
+    for path, call in _calls_in(value):
         if path in calls or any(path[: len(each)] == each for each in own):
             unused.discard(path)
         elif path in begun:
-            if not _is_bare(found):
+            if not _is_bare(call):
                 return True
         else:
             above = next((path[:n] for n in range(len(path)) if path[:n] in unused), None)

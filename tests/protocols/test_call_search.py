@@ -293,8 +293,8 @@ def test_a_snapshot_whose_arguments_differ_is_not_read(type_: str) -> None:
 
 def test_an_event_of_responses_behind_an_error_is_not_read() -> None:
     end = event("response.completed", response=response("completed", ITEM))
-    said = event("response.output_text.delta", output_index=0, delta="x")
-    for behind in (item_event("output_item.done", ITEM), end, said):
+    text_event = event("response.output_text.delta", output_index=0, delta="x")
+    for behind in (item_event("output_item.done", ITEM), end, text_event):
         error = event("error", code="x", message="y")
         data = sse(*BEGINS["openai_responses"], error, behind)
         assert unread_frames("openai_responses", data) == [sse(behind).strip()]
@@ -397,9 +397,9 @@ def test_a_path_above_a_call_locates_that_one_alone() -> None:
 
 
 def test_the_beginning_of_a_call_has_no_arguments_yet() -> None:
-    for begun, found in (({"index": 0, "function": {"name": ""}}, False), ({"args": "x"}, True)):
+    for begun, has in (({"index": 0, "function": {"name": ""}}, False), ({"args": "x"}, True)):
         value = {"tool_calls": [begun]}
-        assert has_unlocated_call(value, (), begun=[("tool_calls", 0)]) is found
+        assert has_unlocated_call(value, (), begun=[("tool_calls", 0)]) is has
 
 
 def test_a_deep_value_is_searched_without_recursion() -> None:
