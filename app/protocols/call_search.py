@@ -37,15 +37,17 @@ def has_unlocated_call(
     another beside it is not located. `begun` are those of pieces that may become calls, and `own`
     those of calls that the provider runs itself.
     """
-    unused = set(calls)
+    unused, owned = set(calls), set(own)
+    # Few lengths, however many calls there are and however deep they stand.
+    lengths, own_lengths = {len(path) for path in unused}, {len(path) for path in owned}
     for path, call in _calls_in(value):
-        if path in calls or any(path[: len(each)] == each for each in own):
+        if path in calls or any(path[:n] in owned for n in own_lengths):
             unused.discard(path)
         elif path in begun:
             if not _is_bare(call):
                 return True
         else:
-            above = next((path[:n] for n in range(len(path)) if path[:n] in unused), None)
+            above = next((path[:n] for n in sorted(lengths) if path[:n] in unused), None)
             if above is None:
                 return True
             unused.discard(above)
