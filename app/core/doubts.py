@@ -25,7 +25,7 @@ DOUBTING = frozenset(
         "odd_arguments",  # the pieces of the arguments do not fit together
         "odd_call",  # a call that cannot be read was left out
         "odd_delta",  # a piece that is no text was left out
-        "restarted",  # the answer began anew, so calls may be there twice
+        "restarted",  # the answer started again, so calls may be there twice
         "started_twice",  # a block or an item began twice
         "unknown_delta",  # a piece of an unknown type was left out
     }

@@ -120,8 +120,8 @@ class RequestSent:
     `continues` is the number of an answer of which all calls were answered here in place of an
     agent: this request continues it, and the agent gets both as one answer; else 0.
 
-    Only a request of a history that an agent or an import brought has no `body`: its answer came
-    with it, and it was never sent from here.
+    A request without `body` was never sent from here: an agent's or an imported history has its
+    answer.
     """
 
     recording: int
@@ -136,7 +136,7 @@ class RequestSent:
 
     @property
     def is_history(self) -> bool:
-        """Whether it was brought with its answer, and never sent from here."""
+        """Whether it is from a history, and was never sent from here."""
         return not self.body
 
 

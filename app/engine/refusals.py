@@ -40,7 +40,7 @@ def explain_refusal(session: Session, number: int) -> str:
     if session.tapped is not None:
         return (
             f"{cause} The agent sends them as they came, in each request: let it go back before "
-            "that turn, or begin anew."
+            "that turn, or start a new conversation."
         )
     return f"{cause} They were sent as {{}}; fork before that turn if the provider still refuses."
 

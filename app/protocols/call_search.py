@@ -2,7 +2,7 @@
 
 A decoder reads calls only where its protocol has them, but a client may look elsewhere: in a member
 beside, in another protocol's spelling, in the snapshot of an unfinished answer. What is found here
-and not located by the decoder was decided by nobody.
+and not located by the decoder has not been decided.
 """
 
 from __future__ import annotations

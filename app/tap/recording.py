@@ -434,7 +434,7 @@ class AgentSessions:
             items = asked.body.items[max(0, end - 1) :]
             end = min(end, 1)
         if not end:
-            raise Refused(UNKNOWN_RESULT)
+            raise self._refused(asked.request, UNKNOWN_RESULT)
         seen = replace(tail, items=items[:end])
         events = new_events(session, first, seen, asked, self.engine.sessions.clock())
         preview = preview_events(session, events)
@@ -442,7 +442,7 @@ class AgentSessions:
             events += passed_on(preview, preview.turn, FROM_HISTORY)
             preview = preview_events(session, events)
         if any(call is None for _, call in paired(preview, results)):
-            raise Refused(UNKNOWN_RESULT)
+            raise self._refused(asked.request, UNKNOWN_RESULT)
         held = holding_events(preview, results, "results", partial(_keys, asked))
         return [*events, *(held or ())]
 

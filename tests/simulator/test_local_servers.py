@@ -32,8 +32,8 @@ def chat(arguments: str | None = None, *, answered: bool = True) -> dict[str, An
     function = {"name": "calculator", "parameters": TOOL}
     messages: list[Any] = [{"role": "user", "content": PROMPT}]
     if arguments is not None:
-        call = {"id": "c1", "type": "function"}
-        call["function"] = {"name": "calculator", "arguments": arguments}  # type: ignore[assignment]
+        call: dict[str, Any] = {"id": "c1", "type": "function"}
+        call["function"] = {"name": "calculator", "arguments": arguments}
         messages += [{"role": "assistant", "content": None, "tool_calls": [call]}]
         messages += [{"role": "tool", "tool_call_id": "c1", "content": "391"}] if answered else []
     return {

@@ -77,7 +77,7 @@ class Item:
 
     __slots__ = (
         *("announced", "call_id", "done", "first", "id", "index", "kind", "number", "parts"),
-        *("final_text", "spare", "streamed", "told", "type"),
+        *("final_text", "has_all_arguments", "spare", "streamed", "type"),
     )
 
     def __init__(self, number: int, name: Name, type_: str) -> None:
@@ -93,7 +93,7 @@ class Item:
         self.first = ""  # the announced arguments of a call: used if none follow
         self.final_text = ""  # its whole text, or the arguments of a call, when it is done
         self.streamed = False  # whether a delta came
-        self.told = False  # whether an event had all arguments
+        self.has_all_arguments = False  # whether an event had all arguments
         self.done = False
 
     @property
@@ -147,8 +147,8 @@ class Items:
         if item.done:
             self._warn(item, "no_item", f"A piece of {type_} came after its end: it was left out.")
             return
-        if item.told:
-            item.told = False
+        if item.has_all_arguments:
+            item.has_all_arguments = False
             self._warn(item, "late_arguments", f"{name} went on after its arguments.")
         item.streamed = True
         self._answer.delta(self._part(item, slot, kind), text)
@@ -184,7 +184,7 @@ class Items:
         if item.done:
             self._compare_arguments(item, text)
         elif self._settle_arguments(item, text):
-            item.told = True
+            item.has_all_arguments = True
 
     def done(self, name: Name, value: Mapping[str, Any], where: Where) -> None:
         """The final form of an item."""
@@ -371,7 +371,7 @@ class Items:
         self._close(item)
         if item.kind == "call":
             self._use_first(item)
-            complete = complete and item.told
+            complete = complete and item.has_all_arguments
         elif not item.streamed and item.kind in ("text", "thinking"):
             for slot, kind, text in _texts_in(item.announced) if not item.parts else ():
                 self._settle(self._part(item, slot, kind), text)
