@@ -1,4 +1,5 @@
-"""Extracts the text of an HTML page, in a process of its own: URL as argument, UTF-8 on stdin.
+"""Extracts the text of an HTML page as Markdown, in a process of its own: URL as argument, UTF-8 on
+stdin.
 
 One JSON object on stdout: {"text"}. Memory and time are limited here; the other side is
 `files.run_extractor`.
@@ -10,20 +11,20 @@ import json
 import re
 import resource
 import sys
-from html.parser import HTMLParser
+import textwrap
+from collections.abc import Iterator
 from urllib.parse import urljoin
+
+from bs4 import BeautifulSoup, Tag
+from markdownify import ATX, MarkdownConverter
 
 CPU_S = 10
 MEMORY = 1 << 30
-_SKIPPED = frozenset({"script", "style", "template", "noscript", "svg", "iframe"})
-_BLOCKS = frozenset(
-    (
-        *("address", "article", "aside", "blockquote", "br", "dd", "div", "dl", "dt", "fieldset"),
-        *("figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header"),
-        *("hr", "li", "main", "nav", "ol", "p", "pre", "section", "table", "tr", "ul", "title"),
-    )
-)
-_MARKS = {"h1": "# ", "h2": "## ", "h3": "### ", "h4": "#### ", "li": "- "}
+MAX_TARGET = 500
+"""Maximum length of a link's target, in characters."""
+
+_SKIPPED = ("script", "style", "template", "noscript", "svg", "iframe")
+_TOO_DEEP = "(The page is nested too deeply to be read by its structure; this is its bare text.)\n"
 
 
 def main() -> None:
@@ -36,52 +37,92 @@ def main() -> None:
 
 
 def page_text(page: str, url: str) -> str:
-    """The text, one line per block, with headings and list items marked, and link targets."""
-    reader = _PageReader(url)
-    reader.feed(page)
-    reader.close()
-    lines = [re.sub(r"[ \t\r\f\v]+", " ", line).strip() for line in reader.whole().split("\n")]
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+    """The page as Markdown below its title; links lead to absolute URLs, images are their texts."""
+    soup = BeautifulSoup(page, "lxml")
+    for tag in soup.find_all(_SKIPPED):
+        tag.extract()
+    heading = ""
+    if soup.title:
+        heading = f"# {' '.join(soup.title.extract().get_text().split())}\n\n"
+    for link in soup.find_all("a"):
+        link.attrs = {"href": _target(url, str(link.get("href") or ""))}
+    for image in soup.find_all("img"):
+        image.replace_with(str(image.get("alt") or ""))
+    for ordered in soup.find_all("ol"):
+        _number_items(ordered)
+    try:
+        text = _PageConverter().convert_soup(soup)
+    except RecursionError:
+        text = _TOO_DEEP + "\n".join(soup.stripped_strings)
+    return (heading + text).strip()
 
 
-class _PageReader(HTMLParser):
-    def __init__(self, url: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self._url = url
-        self._pieces: list[str] = []
-        self._skipping: list[str] = []
-        self._links: list[str] = []
-        self._title = False
+class _PageConverter(MarkdownConverter):
+    def __init__(self) -> None:
+        # Nobody renders this text: a model reads it, and "\\_" in a name would be copied with it.
+        super().__init__(
+            heading_style=ATX,
+            bullets="-",
+            escape_asterisks=False,
+            escape_underscores=False,
+            table_infer_header=True,
+        )
 
-    def whole(self) -> str:
-        return "".join(self._pieces)
+    def convert_li(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        # The library counts the siblings before each item, which is quadratic.
+        number = el.get("value") if el.parent and el.parent.name == "ol" else None
+        bullet = f"{number}. " if number else "- "
+        text = text.strip()
+        return bullet + textwrap.indent(text, " " * len(bullet)).lstrip() + "\n" if text else "\n"
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._title = tag == "title" and "svg" not in self._skipping
-        if tag in _SKIPPED:
-            self._skipping.append(tag)
-        if tag in _BLOCKS and not self._skipping:
-            self._pieces.append("\n" + _MARKS.get(tag, ""))
-        if tag == "a":
-            self._links.append(_target(self._url, dict(attrs).get("href") or ""))
+    def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        # The library's fence is always three backticks, also around a text that has them.
+        fence = "`" * max((len(run) + 1 for run in re.findall(r"`{3,}", text)), default=3)
+        code = text.strip("\r\n")
+        return f"\n\n{fence}{_code_language(el)}\n{code}\n{fence}\n\n" if code.strip() else ""
 
-    def handle_endtag(self, tag: str) -> None:
-        self._title = False
-        if tag in self._skipping:
-            while self._skipping.pop() != tag:
-                pass
-        if tag == "a" and self._links:
-            target = self._links.pop()
-            if target and not self._skipping:
-                self._pieces.append(f" <{target}>")
-        if tag in _BLOCKS and not self._skipping:
-            self._pieces.append("\n")
+    def convert_td(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        # The library leaves a bar as it is, which would begin another cell.
+        cell = " ".join(text.replace("|", "\\|").split("\n")).strip()
+        return f" {cell} |" + " |" * (min(_whole_number(el.get("colspan"), 1), 1000) - 1)
 
-    def handle_data(self, data: str) -> None:
-        if self._title:
-            self._pieces.append(f"# {data.strip()}\n\n")
-        elif not self._skipping:
-            self._pieces.append(data)
+    convert_th = convert_td
+
+
+def _code_language(block: Tag) -> str:
+    """The language of a code block by its class or its parent's: `language-py`, `lang-py`,
+    `highlight-source-py` (GitHub), `highlight-py` (Sphinx)."""
+    for tag in _around(block):
+        for name in tag.get_attribute_list("class"):
+            match = re.fullmatch(
+                r"(?:language|lang|highlight-source|highlight)-(\w[\w+#-]*)", name or ""
+            )
+            if match and match[1] != "default":
+                return match[1]
+    return ""
+
+
+def _around(block: Tag) -> Iterator[Tag]:
+    yield block
+    yield from block.find_all("code", recursive=False, limit=1)
+    yield from list(block.parents)[:2]
+
+
+def _number_items(ordered: Tag) -> None:
+    """Sets `value` of each item to its number, as a browser counts: from `start`, down when it is
+    `reversed`, and on from an item's own `value`."""
+    items = ordered.find_all("li", recursive=False)
+    down = ordered.has_attr("reversed")
+    number = _whole_number(ordered.get("start"), len(items) if down else 1)
+    for item in items:
+        number = _whole_number(item.get("value"), number)
+        item["value"] = str(number)
+        number += -1 if down else 1
+
+
+def _whole_number(value: object, otherwise: int) -> int:
+    match = re.fullmatch(r"\s*([+-]?[0-9]{1,9})\s*", str(value or ""))
+    return int(match[1]) if match else otherwise
 
 
 def _target(url: str, href: str) -> str:
@@ -91,7 +132,7 @@ def _target(url: str, href: str) -> str:
     except ValueError:
         return ""
     same = href.startswith("#") or not href
-    return target[:500] if target.startswith(("http://", "https://")) and not same else ""
+    return target[:MAX_TARGET] if target.startswith(("http://", "https://")) and not same else ""
 
 
 if __name__ == "__main__":

@@ -70,15 +70,16 @@ async def site() -> AsyncIterator[tuple[Site, str]]:
 
 
 TOLD = {
-    "/page": "# The title\n\n# One & two\n\nSome bold\ntext and a link <{url}/more#x>.\n\n- first\n"
-    "- second",
+    "/page": "# The title\n\n# One & two\n\nSome **bold**\ntext and [a link]({url}/more#x).\n\n"
+    "- first\n- second",
     "/bare": "# x\n\nno head, no body",
     "/latin": "café",
     "/meta": "café",
     "/odd": "plain",
     "/json": '{"a": 1}',
     "/empty": "(The page is empty.)",
-    "/deep": "bottom",
+    "/deep": "(The page is nested too deeply to be read by its structure; this is its bare text.)\n"
+    "bottom",
 }
 
 
