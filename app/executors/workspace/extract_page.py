@@ -47,7 +47,10 @@ def page_text(page: str, url: str) -> str:
     for link in soup.find_all("a"):
         link.attrs = {"href": _target(url, str(link.get("href") or ""))}
     for image in soup.find_all("img"):
-        image.replace_with(str(image.get("alt") or ""))
+        if alternative := str(image.get("alt") or ""):
+            image.replace_with(alternative)
+        else:
+            image.extract()
     for ordered in soup.find_all("ol"):
         _number_items(ordered)
     try:
