@@ -17,7 +17,7 @@ from app.core.late import Late, dataclass
 from app.core.serialization import to_data
 from app.core.servers import MOST_TEXT, MOST_WORDS, NAME, VARIABLE, Accepted, Server, fingerprint
 from app.core.tools import Tool
-from app.executors.mcp.connection import ListedTool, legal_name
+from app.executors.mcp.connection import ListedTool, library_name
 from app.executors.mcp.executor import Mcp
 from app.net.keys import origin
 from app.net.threads import run_apart
@@ -205,7 +205,13 @@ class Servers:
         tools: list[Tool] = []
         for listed in entries:
             own = own_tool(library, server.name, listed.name)
-            name = own.name if own else legal_name(listed.name, server.name, names)
+            name = (
+                own.name
+                if own
+                else library_name(
+                    listed.name, server.name, names, (entry.name for entry in entries)
+                )
+            )
             names.add(name)
             tool = _tool(server.name, listed, name, own)
             if self._redactor().holds([to_data(tool)]):

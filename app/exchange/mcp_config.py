@@ -19,10 +19,10 @@ from app.core.servers import MOST_TEXT, MOST_WORDS, NAME, VARIABLE, Replaced, Se
 from app.exchange.tool_entry import (
     ImportedServer,
     clip,
-    legal_name,
     note_left_out,
     string_members,
 )
+from app.schema.names import PORTABLE_NAME, legal_name, shorten_name
 from app.schema.validate import HEADER
 from app.secrets.config_secrets import Variables, secrets_in, variable
 
@@ -163,7 +163,7 @@ def read_servers(entries: Iterable[tuple[str, Any]]) -> Iterator[ImportedServer]
     entries = list(entries)
     file = _ConfigFile(Variables(_variables_in(entries)))
     for name, entry in entries:
-        reading = _ServerReader(legal_name(name)[:64], file)
+        reading = _ServerReader(shorten_name(legal_name(name), PORTABLE_NAME), file)
         try:
             if not isinstance(entry, Mapping):
                 raise _InvalidServer(

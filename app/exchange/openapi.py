@@ -30,9 +30,9 @@ from app.exchange.tool_entry import (
     ToolParts,
     build_tool,
     clip,
-    legal_name,
     refused_tool,
 )
+from app.schema.names import PORTABLE_NAME, legal_name, shorten_name
 from app.secrets.config_secrets import variable
 
 KIND = "OpenAPI operation"
@@ -180,7 +180,7 @@ def _operation(
 
 def _name(operation: Mapping[str, Any], path: str, method: str) -> str:
     given = operation.get("operationId")
-    return given if isinstance(given, str) and given.strip() else legal_name(f"{method}{path}")
+    return given if isinstance(given, str) and legal_name(given) else legal_name(f"{method}{path}")
 
 
 def _description(operation: Mapping[str, Any]) -> str:
@@ -339,7 +339,7 @@ def _types(schema: Any) -> Collection[str]:
 
 
 def _argument(name: str, where: str, tool: _OperationTool) -> str:
-    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_")[:64] or where
+    plain = shorten_name(legal_name(name.replace(".", "_")), PORTABLE_NAME) or where
     free, number = plain, 1
     while free in tool.properties:
         number += 1

@@ -26,12 +26,12 @@ from app.exchange.tool_entry import (
     build_tool,
     clip,
     from_openapi_schema,
-    legal_name,
     note_left_out,
     protocol_extra,
     refused_tool,
     with_problem,
 )
+from app.schema.names import legal_name
 from app.schema.validate import check_tool
 
 OWN_FORM = "our own form"

@@ -19,6 +19,7 @@ from app.core.late import dataclass
 from app.core.servers import Replaced, Server
 from app.core.tools import NAME, Tool
 from app.schema import schema_checks
+from app.schema.names import legal_name, shorten_name
 from app.schema.sample import sample
 from app.schema.schema_checks import all_subschemas
 from app.schema.validate import check_tool
@@ -90,7 +91,6 @@ MOST_TOOLS = 5_000
 UNANSWERED = "Nobody answers it yet: it is a mock with a made-up result."
 _MOST_SAMPLE = 2_000
 _REFERENCES = ("/$ref", "/$dynamicRef", "/$recursiveRef", "/$id")
-_ILLEGAL = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 @dataclass(frozen=True)
@@ -166,22 +166,12 @@ def clip(value: Any, most: int = 80) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def legal_name(text: str) -> str:
-    """A valid name made from any text, "" if it has no valid character."""
-    return _ILLEGAL.sub("_", text).strip("_.-")[:128]
-
-
 def _legal(name: Any, notes: list[str]) -> str:
     if not isinstance(name, str) or not name.strip():
         raise BadTool("It has no name; give it one in the file.", "/name")
     if NAME.fullmatch(name):
         return name
-    legal = legal_name(name)
-    if not legal:
-        sentence = (
-            "Its name has none of the letters, digits, _ . - that a name is made of; rename it."
-        )
-        raise BadTool(sentence, "/name")
+    legal = shorten_name(legal_name(name)) or "tool"
     notes.append(f"Its name was {clip(name)!a}; that is not a legal name, so it is {legal}.")
     return legal
 

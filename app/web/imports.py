@@ -33,6 +33,7 @@ from app.exchange.tool_import import import_tools
 from app.net.threads import run_apart
 from app.render.filters import plural
 from app.schema import strict_json
+from app.schema.names import number_name
 from app.schema.schema_checks import one_document
 from app.schema.validate import check_tool
 from app.secrets.redaction import Redactor
@@ -373,9 +374,7 @@ def _keepable(engine: Engine, imported: ImportedServer) -> ImportedServer:
 
 def _named(row: ImportRow, names: set[str], there: frozenset[str]) -> ImportRow:
     """The row under the next unused name."""
-    free, number = row.called, 2
-    while free in names:
-        free, number = f"{row.called[:56]}_{number}", number + 1
+    free = number_name(row.called, names)
     names.add(free)
     return replace(row, name=free, existing=row.called if row.called in there else "")
 

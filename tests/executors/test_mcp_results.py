@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.core.tools import NAME, Content, ToolResult
-from app.executors.mcp.connection import MAX_DESCRIPTION, legal_name, listed_tools, result_of
+from app.executors.mcp.connection import MAX_DESCRIPTION, library_name, listed_tools, result_of
 from tests.tables import each_row
 
 PNG = (
@@ -186,14 +186,14 @@ def test_what_a_server_asks_of_us_is_told_in_plain_words(said: str, asks: str) -
         ("search", {"search"}, "my_srv_search"),
         ("search", {"search", "my_srv_search"}, "my_srv_search_2"),
         ("repo/issue.list", set(), "repo_issue_list"),
-        ("söök <b>", set(), "s_k_b"),
+        ("söök <b>", set(), "sook_b"),
         ("!!!", set(), "tool"),
-        ("x" * 200, set(), "x" * 64),
-        ("x" * 200, {"x" * 64, "my_srv_" + "x" * 57}, "my_srv_" + "x" * 55 + "_2"),
+        ("x" * 200, set(), "x" * 21 + "_" + "x" * 42),
+        ("x" * 60, {"x" * 60}, "my_srv_" + "x" * 14 + "_" + "x" * 42),
     ],
 )
 def test_names_are_legal_and_nobody_else_s(name: str, taken: set[str], legal: str) -> None:
-    found = legal_name(name, "my.srv", taken)
+    found = library_name(name, "my.srv", taken)
     assert found == legal
     assert NAME.fullmatch(found)
     assert len(found) <= 64

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping, Set
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +20,7 @@ from app.core.late import dataclass
 from app.core.tools import ToolResult, text_result
 from app.executors.executor import ThrottledProgress
 from app.executors.mcp.process import Transport, Words
+from app.schema.names import PORTABLE_NAME, legal_name, number_name, shorten_name
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -304,8 +305,6 @@ def reason_of(error: BaseException) -> str:
 JSON = "application/json"
 MAX_DESCRIPTION = 20_000
 MAX_SCHEMA = 512 * 1024
-_LEGAL = re.compile(r"[^A-Za-z0-9_-]+")
-_LONGEST = 64
 """The maximum length of a name that every provider accepts, in characters."""
 
 
@@ -361,18 +360,17 @@ def _listed(tool: types.Tool, *, twice: bool) -> ListedTool:
     )
 
 
-def legal_name(name: str, server: str, names: set[str]) -> str:
-    """A name for the library that every provider accepts and that is not in `names`."""
-    plain = _LEGAL.sub("_", name).strip("_")[:_LONGEST] or "tool"
+def library_name(name: str, server: str, names: Set[str], siblings: Iterable[str] = ()) -> str:
+    """A name for the library that every provider accepts and that is not in `names`. `siblings` are
+    the names that are added with it."""
+    plain = shorten_name(_portable(name), PORTABLE_NAME, map(_portable, siblings)) or "tool"
     if plain not in names:
         return plain
-    whole = _LEGAL.sub("_", f"{server}_{plain}")[:_LONGEST]
-    number, free = 2, whole
-    while free in names:
-        end = f"_{number}"
-        free = whole[: _LONGEST - len(end)] + end
-        number += 1
-    return free
+    return number_name(shorten_name(_portable(f"{server}_{plain}"), PORTABLE_NAME), names)
+
+
+def _portable(name: str) -> str:
+    return legal_name(name).replace(".", "_")
 
 
 def result_of(result: types.CallToolResult) -> ToolResult:

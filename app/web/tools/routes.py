@@ -19,6 +19,7 @@ from app.engine.rules import ALWAYS, parse_rule
 from app.exchange.tool_export import FORMATS, write_tools
 from app.net.threads import run_apart
 from app.render.environment import toast
+from app.schema.names import number_name
 from app.schema.validate import check_tool
 from app.store.library import LibraryEntry
 from app.web.forms import Body, answer, as_json, body_of, wants, wants_file
@@ -180,10 +181,7 @@ async def duplicate(request: Request) -> Response:
     site = site_of(request)
     entry = await site.engine.library.entry(request.path_params["name"])
     names = {entry.tool.name for entry in await site.engine.library.entries()}
-    number = 2
-    while f"{entry.tool.name}_{number}" in names:
-        number += 1
-    copy = replace(entry.tool, name=f"{entry.tool.name}_{number}")
+    copy = replace(entry.tool, name=number_name(entry.tool.name, names))
     if entry.shipped:
         copy = replace(copy, group="")
     await site.engine.library.save(copy, site.engine.sessions.clock(), enabled=entry.enabled)
