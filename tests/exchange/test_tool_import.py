@@ -271,6 +271,7 @@ def watch(event, arguments):
 watching, happened, results = False, [], {}
 sys.addaudithook(watch)
 import_tools("def f(a: int): 'x'")  # what is loaded when first used
+anyascii.anyascii("天")
 for case, text in json.load(sys.stdin).items():
     watching = True
     brought = import_tools(text)
