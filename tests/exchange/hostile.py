@@ -68,7 +68,7 @@ HOSTILE: dict[str, tuple[str, str]] = {
     "long digits, toml": ("[a]\nx = " + "9" * 5000, "cannot be read"),
     "9 MB": ('{"a":"' + "x" * 9_000_000 + '"}', "larger than 8 MB"),
     "name of markup": (_tool(_OBJECT, "<img src=x onerror=alert(1)>\u202e\0"), ""),
-    "name of nothing": (_tool(_OBJECT, "\u202e\u200b"), "rename it"),
+    "name of nothing": (_tool(_OBJECT, "\u202e\u200b"), ""),
     "half a character": (_tool(_OBJECT, "a\ud800"), "half of a surrogate"),
     "mixed lists": ("[" * 30 + _tool(_OBJECT) + "]" * 30, "too deep inside of lists"),
     "open comment": ("{" + "/*" * 400_000, "not valid JSON"),
