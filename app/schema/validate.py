@@ -551,7 +551,7 @@ def problems_of(
     where = naming(place)
     # For an error of a schema that is `false`, the place is the schema itself.
     steps = error.schema_path if error.kind.name == "falseSchema" else error.schema_path[:-1]
-    expected = _at(root, steps)
+    expected = at_steps(root, steps)
     if isinstance(error.kind, _GAVE_UP):
         message = f"{where} could not be matched: the schema's pattern takes too long."
         yield _problem(message, place)
@@ -652,7 +652,7 @@ def unexpected(place: Place, expected: Any, naming: Naming = name_in_arguments) 
     return _problem(f"{naming(place)} is not in the schema{only}.", place)
 
 
-def _at(root: Any, steps: Any) -> Any:
+def at_steps(root: Any, steps: Any) -> Any:
     here = root
     for step in steps:
         try:

@@ -27,6 +27,7 @@ from app.core.messages import ModelRequest
 from app.core.tools import Tool
 from app.protocols import words_of
 from app.protocols.server import ModelReply, ReplyBlock, call
+from app.schema.documents import find_fault
 from app.schema.schema_checks import Place
 from app.simulator.faults import Injected, by_name
 from app.simulator.history import CallOutcome, history_of
@@ -97,107 +98,59 @@ def script(text: str) -> Scenario | ScenarioChoices:
     """The scenario or scenarios in JSON `text`. BadInput with the place of an error."""
     data = _parse(text)
     if "scenarios" not in data:
-        return _scenario(data, "", ())
-    _only(data, "", ("scenarios",))
-    several = data["scenarios"]
-    if not isinstance(several, list) or not several:
-        raise _wrong("/scenarios", "a list of at least one scenario")
+        return _scenario(data, "")
     return ScenarioChoices(
-        tuple(_choice(item, f"/scenarios/{place}") for place, item in enumerate(several))
+        tuple(
+            ScenarioChoice(
+                _scenario(item, f"/scenarios/{place}"),
+                item.get("model", ""),
+                item.get("prompt", ""),
+            )
+            for place, item in enumerate(data["scenarios"])
+        )
     )
 
 
 def scenario(text: str) -> Scenario:
     """The one scenario in JSON `text`. BadInput with the place of an error."""
-    return _scenario(_parse(text), "", ())
+    data = _parse(text)
+    if "scenarios" in data:
+        raise BadInput("/scenarios: several scenarios cannot be played here; give one.")
+    return _scenario(data, "")
 
 
 def _parse(text: str) -> Mapping[str, Any]:
     try:
-        data = json.loads(text)
+        data: Mapping[str, Any] = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"The scenario is not JSON ({error}). Fix it and try again.") from error
-    parsed: Mapping[str, Any] = _checked(data, "", dict, "an object")
-    return parsed
+    if fault := find_fault("scenario", data):
+        where = fault.pointer or "/"
+        raise BadInput(f"{where}: {fault.message} Fix the scenario and try again.")
+    return data
 
 
-def _choice(data: Any, where: str) -> ScenarioChoice:
-    _checked(data, where, dict, "an object")
-    return ScenarioChoice(
-        _scenario(data, where, ("model", "prompt")),
-        _optional(data, "model", where, str, "the name of a model") or "",
-        _optional(data, "prompt", where, str, "words of a prompt") or "",
-    )
+def _scenario(data: Mapping[str, Any], where: str) -> Scenario:
+    turns = enumerate(data["turns"])
+    return Scenario(tuple(_turn(turn, f"{where}/turns/{place}") for place, turn in turns))
 
 
-def _scenario(data: Mapping[str, Any], where: str, beside: tuple[str, ...]) -> Scenario:
-    turns = data.get("turns")
-    if not isinstance(turns, list) or not turns:
-        raise _wrong(f"{where}/turns", "a list of at least one turn")
-    _only(data, where, (*beside, "turns"))
-    places = enumerate(turns)
-    return Scenario(tuple(_turn(turn, f"{where}/turns/{place}") for place, turn in places))
+def _turn(data: Mapping[str, Any], where: str) -> ScenarioTurn:
+    kinds: tuple[Literal["thinking", "text"], ...] = ("thinking", "text")
+    blocks = [ReplyBlock(kind, data[kind]) for kind in kinds if data.get(kind)]
+    calls = data.get("calls", [])
+    blocks += [call(item["name"], item.get("arguments", {})) for item in calls]
+    stop = data.get("stop_reason") or ("calls" if calls else "stop")
+    names = enumerate(data.get("faults", []))
+    faults = tuple(_fault(name, f"{where}/faults/{place}") for place, name in names)
+    return ScenarioTurn(ModelReply(tuple(blocks), stop), faults, float(data.get("pace", 1)))
 
 
-def _turn(data: Any, where: str) -> ScenarioTurn:
-    _checked(data, where, dict, "an object")
-    _only(data, where, ("text", "thinking", "calls", "stop_reason", "faults", "pace"))
-    spoken: tuple[Literal["thinking", "text"], ...] = ("thinking", "text")
-    blocks = [
-        ReplyBlock(kind, data[kind])
-        for kind in spoken
-        if _optional(data, kind, where, str, "a text")
-    ]
-    calls = _optional(data, "calls", where, list, "a list") or []
-    blocks += [_call(call, f"{where}/calls/{place}") for place, call in enumerate(calls)]
-    stop = _optional(data, "stop_reason", where, str, "a word") or ("calls" if calls else "stop")
-    names = _optional(data, "faults", where, list, "a list of names") or []
-    pace = _optional(data, "pace", where, (int, float), "a number from 0")
-    if pace is not None and (isinstance(pace, bool) or not 0 <= pace <= 1000):
-        raise _wrong(f"{where}/pace", "a number from 0 to 1000")
-    faults = tuple(_fault(name, f"{where}/faults/{place}") for place, name in enumerate(names))
-    return ScenarioTurn(
-        ModelReply(tuple(blocks), stop), faults, 1.0 if pace is None else float(pace)
-    )
-
-
-def _call(data: Any, where: str) -> ReplyBlock:
-    _checked(data, where, dict, "an object")
-    _only(data, where, ("name", "arguments"))
-    name = _checked(data.get("name"), f"{where}/name", str, "the name of a tool")
-    arguments = data.get("arguments", {})
-    return call(name, _checked(arguments, f"{where}/arguments", (dict, str), "an object or a text"))
-
-
-def _fault(name: Any, where: str) -> Injected:
-    _checked(name, where, str, "the name of a fault")
+def _fault(name: str, where: str) -> Injected:
     try:
         return by_name(name)
     except BadInput as error:
         raise BadInput(f"{where}: {error}") from error
-
-
-def _optional(
-    data: Mapping[str, Any], name: str, where: str, kind: type | tuple[type, ...], wanted: str
-) -> Any:
-    return _checked(data[name], f"{where}/{name}", kind, wanted) if name in data else None
-
-
-def _checked(value: Any, where: str, kind: type | tuple[type, ...], wanted: str) -> Any:
-    if not isinstance(value, kind):
-        raise _wrong(where, wanted)
-    return value
-
-
-def _only(data: Mapping[str, Any], where: str, known: tuple[str, ...]) -> None:
-    for name in data:
-        if name not in known:
-            words = ", ".join(known)
-            raise BadInput(f"{where}/{name}: there is no such word here. Use one of: {words}.")
-
-
-def _wrong(where: str, wanted: str) -> BadInput:
-    return BadInput(f"{where or '/'}: this must be {wanted}. Fix the scenario and try again.")
 
 
 # The scenario of a coding agent: it reads the file that the prompt names, edits it, and ends. It

@@ -381,7 +381,7 @@ async def test_a_limit_needs_a_price(tmp_path: Path) -> None:
         assert plan.most_price is None
         with pytest.raises(BadInput, match="There is no tool and no group of tools 'nothing'"):
             await plan_batch(engine, a_spec(a_case("a", tools=["nothing"])))
-        with pytest.raises(BadInput, match=r"max_turns .* \(case 'a'"):
+        with pytest.raises(BadInput, match="/cases/0/settings/max_turns"):
             await plan_batch(engine, a_spec(a_case("a", settings={"max_turns": 0})))
 
 

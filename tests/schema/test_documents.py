@@ -1,0 +1,72 @@
+"""The published schemas are those of docs/, and say what the code says."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_args
+
+import jsonschema_rs
+import pytest
+
+from app.core.tools import Tool
+from app.engine.settings import AMOUNTS, COUNTS
+from app.evaluation.spec import EXPECTATIONS, MATCHES, SETTINGS
+from app.schema.documents import Document, File, find_fault, published_schema
+from app.schema.validate import CONFIGS, METHODS, TIMEOUT_S, WORKSPACE
+
+ROOT = Path(__file__).parents[2]
+NAMES: tuple[File, ...] = get_args(File)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_published_schema_is_a_schema_and_the_same_in_docs(name: File) -> None:
+    jsonschema_rs.meta.validate(published_schema(name))
+    copies = [ROOT / "app/schema/published", ROOT / "docs/schemas"]
+    first, second = ((folder / f"{name}.schema.json").read_text("utf-8") for folder in copies)
+    assert first == second
+
+
+def test_a_batch_defines_tools_as_a_tool_file_does() -> None:
+    batch, tools = published_schema("batch")["$defs"], published_schema("tools")["$defs"]
+    assert {name: batch[name] for name in tools} == tools
+
+
+def test_the_schemas_name_what_the_code_names() -> None:
+    tools, batch = published_schema("tools")["$defs"], published_schema("batch")["$defs"]
+    members = tools["tool"]["properties"]
+    assert set(members) - {"$schema"} == {item.name for item in fields(Tool)}
+    assert {f"{kind}_config" for kind in CONFIGS} == set(tools) - {"tool"}
+    assert tuple(tools["http_config"]["properties"]["method"]["enum"]) == METHODS
+    assert tuple(tools["workspace_config"]["properties"]["tool"]["enum"]) == WORKSPACE
+    assert (members["timeout_s"]["minimum"], members["timeout_s"]["maximum"]) == TIMEOUT_S
+    settings = batch["settings"]["properties"]
+    assert set(settings) == set(SETTINGS)
+    for name, (low, high) in COUNTS.items():
+        assert (settings[name]["minimum"], settings[name]["maximum"]) == (low, high), name
+    for name, (_, most) in AMOUNTS.items():  # below the least amount only 0 is allowed: no limit
+        assert (settings[name]["minimum"], settings[name]["maximum"]) == (0, most), name
+    for part, kinds in (("expectation", EXPECTATIONS), ("match", MATCHES)):
+        assert [kind["required"] for kind in batch[part]["oneOf"]] == [[kind] for kind in kinds]
+
+
+@pytest.mark.parametrize(
+    ("document", "value", "pointer", "sentence"),
+    [
+        ("scenario", {"turns": [{}]}, None, ""),
+        ("scenario", {"turns": [{"txt": 1}]}, "/turns/0/txt", "this is not in the schema"),
+        ("expectation", {"called": "\n"}, "/called", "this must be a text of 1 to 200 characters"),
+        ("batch", {"cases": []}, "/playground_batch", "this is no SPEC of a batch"),
+        ("batch", float("inf"), "", "this is Infinity, which is no number of JSON."),
+        ("tool", {"name": "f", "answered_by": "mcp", "config": {}}, "/config", 'no "server"'),
+    ],
+)
+def test_find_fault_of_a_document_names_the_place_and_the_reason(
+    document: Document, value: Any, pointer: str | None, sentence: str
+) -> None:
+    fault = find_fault(document, value)
+    if fault is None:
+        assert pointer is None
+    else:
+        assert fault.pointer == pointer
+        assert sentence in fault.message
