@@ -22,7 +22,8 @@ from app import config
 from app.core.errors import BadInput
 from app.core.late import dataclass
 from app.core.settings import PROTOCOLS
-from app.exchange.tool_entry import UNANSWERED, ImportedTool, ImportedTools, from_openapi_schema
+from app.exchange.schema_dialects import from_openapi_schema
+from app.exchange.tool_entry import UNANSWERED, ImportedTool, ImportedTools
 from app.exchange.tool_import import import_tools
 from app.protocols.lint import Finding, Fix, findings, of_group
 from app.protocols.rewrite import rewritten
@@ -65,7 +66,7 @@ def main(arguments: argparse.Namespace) -> int:
             continue
         _note(path, imported)
         for tool in imported.tools:
-            if tool.tool is None and not tool.refers:
+            if tool.tool is None and not tool.refers and tool.runner is None:
                 name = tool.name or "a tool"
                 what = {"file": str(path), "tool": tool.name, "error": tool.problem}
                 failed.append(_complain(what, f"{path}: {name}: {tool.problem}"))
@@ -104,6 +105,8 @@ def _read(path: Path) -> ImportedTools:
     if imported.problem or not imported.tools:
         why = imported.problem or "It holds no tools."
         raise BadInput(f"{path}: {why}")
+    if all(tool.runner is not None for tool in imported.tools):
+        raise BadInput(f"{path}: It holds no tool with a schema. {imported.tools[0].problem}")
     return imported
 
 
@@ -118,6 +121,8 @@ def _note(path: Path, imported: ImportedTools) -> None:
     for message in imported.notes:
         print(f"{path}: {message}", file=sys.stderr)
     for tool in imported.tools:
+        if tool.runner is not None:
+            print(f"{path}:{tool.name}: It is left out. {tool.problem}", file=sys.stderr)
         for message in tool.notes:
             if message != UNANSWERED:
                 print(f"{path}:{tool.name}: {message}", file=sys.stderr)

@@ -285,14 +285,20 @@ def read_tools(path: Path, *, plain: bool = False) -> list[Any]:
             f"Cannot read {path} ({reason}); name a readable file, or a group like `examples`."
         ) from error
     imported = import_tools(text, os.path.abspath(path))
-    for problem in (imported.problem, *(tool.problem for tool in imported.tools)):
+    tools = [tool for tool in imported.tools if tool.runner is None]
+    for tool in imported.tools:
+        if tool.runner is not None:
+            print(f"playground: {path}: {tool.name} is left out. {tool.problem}", file=sys.stderr)
+    for problem in (imported.problem, *(tool.problem for tool in tools)):
         if problem:
             raise BadInput(f"{path}: {problem}")
     if imported.more:
         raise BadInput(f"{path} holds more than {len(imported.tools):,} tools; split it.")
     if not imported.tools:
         raise BadInput(f"{path} holds servers and no tools; import it on the page Import tools.")
-    return [to_data(tool.tool) for tool in imported.tools]
+    if not tools:
+        raise BadInput(f"{path} holds no tool that can be used here; name one with a schema.")
+    return [to_data(tool.tool) for tool in tools]
 
 
 def check_names(rules: Sequence[Rule], names: Sequence[str]) -> None:

@@ -183,7 +183,13 @@ class _Reading:
             return []
         name = listed.removeprefix(FILE) if isinstance(listed, str) else ""
         imported = import_tools(self.read(name) if name else json.dumps(listed), name)
-        problems = (imported.problem, *(tool.problem for tool in imported.tools))
+        for tool in imported.tools:
+            if tool.runner is not None:
+                self.note(f"The tool {tool.name} is left out. {tool.problem}")
+        problems = (
+            imported.problem,
+            *(tool.problem for tool in imported.tools if tool.runner is None),
+        )
         if wrong := next(filter(None, problems), ""):
             raise BadInput(f"The tools of the providers cannot be read. {wrong}")
         return [tool.tool for tool in imported.tools if tool.tool is not None]

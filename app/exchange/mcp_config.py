@@ -48,9 +48,9 @@ _BESIDE = ("$schema", "inputs", "version", "name", "description")
 """Members that may be next to servers at the top level."""
 _OF_TOOLS = (
     *("parameters", "properties", "input_schema", "inputSchema", "function", "answered_by"),
-    *("model", "messages"),
+    *("model", "messages", "skills"),
 )
-"""Members of tools and requests that servers do not have."""
+"""Members of tools, requests and agents that servers do not have."""
 _PLACE = re.compile(
     r"\$\{(?:(?P<kind>env|input):)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)(?P<default>:-[^}]*)?\}"
     r"|\{env:(?P<held>[A-Za-z_][A-Za-z0-9_]*)\}"

@@ -18,7 +18,8 @@ from urllib.parse import quote, unquote
 
 from app.core.arguments import name_of_step, pointer_step
 from app.exchange.parsers import MOST_VALUES, Unreadable, json_value, yaml_value
-from app.exchange.tool_entry import clip, from_openapi_schema
+from app.exchange.schema_dialects import from_openapi_schema
+from app.exchange.tool_entry import clip
 from app.schema.names import legal_name
 from app.schema.schema_checks import MAX_SCHEMA_BYTES, OF_NAMES
 

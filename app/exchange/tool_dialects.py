@@ -1,6 +1,9 @@
 """Tools and servers in JSON values, in any known format.
 
-`read_tools` recognises the format by its members; one reader for each follows.
+`read_tools` recognises the format by its members; one reader for each follows. A thing is a tool
+where a member that holds its schema was understood, or where its format says that it is a tool, the
+format lets a tool without arguments have no schema, and no other member may hold one. What is no
+tool is refused with what it is instead.
 https://platform.openai.com/docs/api-reference/chat/create#chat-create-tools
 https://platform.openai.com/docs/api-reference/responses/create#responses-create-tools
 https://docs.anthropic.com/en/api/messages#body-tools
@@ -19,34 +22,52 @@ from typing import Any
 from app.core.errors import BadTool
 from app.core.tools import SHIPPED, Tool
 from app.exchange import mcp_config, openapi
+from app.exchange.other_files import describe_file, describe_package, foreign_schema
+from app.exchange.parameter_forms import (
+    FoundParameters,
+    declares_members,
+    explain_unread,
+    find_parameters,
+    read_parameters,
+)
+from app.exchange.schema_dialects import from_openapi_schema, is_google_type
 from app.exchange.tool_entry import (
     ImportedServer,
     ImportedTool,
     ToolParts,
     build_tool,
     clip,
-    from_openapi_schema,
     note_left_out,
     protocol_extra,
     refused_tool,
     with_problem,
 )
+from app.protocols.provider_tools import Runner, runner, why_not_imported
 from app.schema.names import legal_name
 from app.schema.validate import check_tool
 
-OWN_FORM = "our own form"
+OWN_FORM, OTHER_FORM = "our own form", "another form"
 CASE = "BFCL"
 
 _OURS = {field.name for field in fields(Tool)}
 _OURS_ALONE = _OURS - {"name", "description", "parameters", "strict", "format"}
-_HOLDERS = ("tools", "functions", "result", "toolConfig")
+_LISTS = ("tools", "functions", "specs")
+_HOLDERS = (*_LISTS, "result", "toolConfig")
 _MOST_INSIDE = 4
 """The maximum nesting of lists and containers of tools."""
 _MOST_ENTRIES = 10_000
+_SCHEMAS = (
+    *("parameters", "input_schema", "inputSchema", "parametersJsonSchema"),
+    *("parameters_json_schema", "args_schema"),
+)
+"""Members that hold the schema of a tool, in any format."""
 
 
-def read_tools(value: Any, file: str, depth: int = 0) -> Iterator[ImportedTool | ImportedServer]:
-    """The tools in `value`, in order; `file` is its name or absolute path."""
+def read_tools(
+    value: Any, file: str, depth: int = 0, holder: str = ""
+) -> Iterator[ImportedTool | ImportedServer]:
+    """The tools in `value`, in order; `file` is its name or absolute path, `holder` the name of the
+    member whose list contains it, if there is one."""
     if depth > _MOST_INSIDE:
         yield refused_tool({}, "", "", "Tools lie too deep inside of lists here; import one list.")
         return
@@ -56,15 +77,15 @@ def read_tools(value: Any, file: str, depth: int = 0) -> Iterator[ImportedTool |
             yield refused_tool({}, "", "", sentence)
         case list():
             for entry in value:
-                yield from read_tools(entry, file, depth + 1)
+                yield from read_tools(entry, file, depth + 1, holder)
         case Mapping():
-            yield from _read_object(value, file, depth)
+            yield from _read_object(value, file, depth, holder)
         case _:
             yield refused_tool({}, "", "", "A tool is a JSON object; this is something else.")
 
 
 def _read_object(
-    entry: Mapping[str, Any], file: str, depth: int
+    entry: Mapping[str, Any], file: str, depth: int, holder: str
 ) -> Iterator[ImportedTool | ImportedServer]:
     if openapi.is_document(entry):
         yield from openapi.tools(entry)
@@ -75,17 +96,51 @@ def _read_object(
     servers = mcp_config.server_entries(entry)
     if servers is not None:
         yield from mcp_config.read_servers(servers)
-    lists = [] if _is_named(entry) else [entry[key] for key in _HOLDERS if _holds(entry, key)]
-    for entries in lists:
-        yield from read_tools(entries, file, depth + 1)
+    elif what := describe_file(entry):
+        yield _refuse_file(entry, what)
+        return
+    if is_namespace(entry):
+        yield from namespace_tools(entry)
+        return
+    lists = [] if _is_named(entry) else [key for key in _HOLDERS if _holds(entry, key)]
+    for key in lists:
+        yield from read_tools(_entries(entry[key]), file, depth + 1, key)
     if isinstance(entry.get("toolSpec"), Mapping):
         yield from read_tools(entry["toolSpec"], file, depth + 1)
-    elif is_namespace(entry):
-        yield from namespace_tools(entry)
     elif is_gemini_entry(entry):
         yield from gemini_tools(entry)
     elif servers is None and not lists:
-        yield _read_tool(entry, file)
+        yield from _read_single(entry, file, depth, holder)
+
+
+def _read_single(
+    entry: Mapping[str, Any], file: str, depth: int, holder: str
+) -> Iterator[ImportedTool | ImportedServer]:
+    """`entry` as one tool, or the tools deeper inside of it if it is none."""
+    tool = _read_tool(entry, file, holder)
+    if tool is not None and (tool.tool is not None or tool.kind != OTHER_FORM):
+        yield tool
+        return
+    if what := describe_package(entry):
+        yield _refuse_file(entry, what)
+        return
+    if _is_by_name(entry):
+        yield from read_tools(_entries(entry), file, depth + 1)
+        return
+    inside = [key for key, value in entry.items() if _is_container(value)]
+    for key in inside:
+        yield from read_tools(entry[key], file, depth + 1)
+    if not inside:
+        yield tool or _refuse_unknown(entry)
+
+
+def _is_container(value: Any, depth: int = 0) -> bool:
+    """Whether `value` is an object with tools in it, or in an object of it."""
+    if not isinstance(value, Mapping) or depth == _MOST_INSIDE:
+        return False
+    tool = _is_named(value) and any(isinstance(value.get(key), Mapping) for key in _SCHEMAS)
+    lists = any(_holds(value, key) for key in _LISTS) or is_gemini_entry(value)
+    return tool or lists or any(_is_container(inner, depth + 1) for inner in value.values())
 
 
 def is_case(entry: Mapping[str, Any]) -> bool:
@@ -106,68 +161,145 @@ def _read_case(
         )
         yield refused_tool(entry, CASE, called, sentence)
         return
-    for item in read_tools(listed, file, depth + 1):
+    for item in read_tools(listed, file, depth + 1, "functions"):
         if isinstance(item, ImportedTool):
             note = f"Of the case {called} the question and what else it holds were left out."
             yield replace(item, kind=CASE, notes=(note, *item.notes))
 
 
 def _is_named(entry: Mapping[str, Any]) -> bool:
-    """A tool has a name; a container of tools has none (but a request has a model)."""
-    return isinstance(entry.get("name"), str) and "model" not in entry
+    """A tool has a name; a container of tools has none (but a request has a model, and an agent has
+    a list of tools and no schema)."""
+    if not isinstance(entry.get("name"), str) or "model" in entry:
+        return False
+    return any(key in entry for key in _SCHEMAS) or not any(
+        isinstance(entry.get(key), list) and any(isinstance(item, Mapping) for item in entry[key])
+        for key in _LISTS
+    )
 
 
 def _holds(entry: Mapping[str, Any], key: str) -> bool:
     value = entry.get(key)
-    if key in ("tools", "functions"):
-        return isinstance(value, list) or is_gemini_entry(value)
+    if key in _LISTS:
+        return isinstance(value, list) or is_gemini_entry(value) or _is_by_name(value)
     return isinstance(value, Mapping) and isinstance(value.get("tools"), list)
 
 
-def _read_tool(entry: Mapping[str, Any], file: str) -> ImportedTool:
-    """One tool, by the members that only one format has."""
+def _is_by_name(value: Any) -> bool:
+    """Whether `value` has tools by their names, as the AI SDK and Google's toolbox have them."""
+    return (
+        isinstance(value, Mapping)
+        and all(isinstance(tool, Mapping) for tool in value.values())
+        and any(
+            isinstance(tool.get(key), Mapping | list) for tool in value.values() for key in _SCHEMAS
+        )
+    )
+
+
+def _entries(value: Any) -> Any:
+    """A list of tools, or one entry of Gemini's; of tools by their names a list of them."""
+    if not _is_by_name(value):
+        return value
+    return [{"name": name, **tool} for name, tool in value.items()]
+
+
+def _read_tool(entry: Mapping[str, Any], file: str, holder: str) -> ImportedTool | None:
+    """One tool, by the members that only one format has; None if it is in no format of a tool."""
     kind = entry.get("type")
+    if _is_own(entry):
+        return own_tool(entry, file)
+    if not any(key in entry for key in _SCHEMAS) and (who := runner(entry)) is not None:
+        return _provider_tool(entry, kind, who)
     match entry:
-        case {"function": Mapping()} | {"type": "custom", "custom": Mapping()}:
+        case {"type": "function" | "custom"} if isinstance(entry.get(str(kind)), Mapping):
             return chat_tool(entry)
-        case {"input_schema": _}:
+        case {"function": Mapping()} if kind is None:
+            return chat_tool(entry)
+        case {"input_schema": _} if kind != "function":
             return anthropic_tool(entry)
-        case {"inputSchema": {"json": Mapping()}}:
+        case {"inputSchema": {"json": _}}:
             return bedrock_tool(entry)
-        case {"inputSchema": _}:
+        case {"inputSchema": _} if kind != "function":
             return mcp_tool(entry)
+        case {"type": "custom", "name": _} if (
+            "format" not in entry and find_parameters(entry).names
+        ):
+            return other_tool(entry)  # what others call custom has arguments
         case {"type": "function" | "custom", "name": _}:
             return responses_tool(entry)
-    if "name" in entry and any(key in _OURS_ALONE for key in entry):
-        return own_tool(entry, file)
+        case {"type": "function" | "custom"}:
+            sentence = f'A "{kind}" needs its name, in it or in an object "{kind}"; correct it.'
+            return refused_tool(entry, "", "", sentence)
+        case {"type": "not_implemented"}:
+            sentence = (
+                "LangChain's dump leaves the arguments out; import convert_to_openai_tool(tool)."
+            )
+            return refused_tool(entry, LANGCHAIN, entry.get("name"), sentence)
     if "name" in entry and is_gemini_declaration(entry):
         return gemini_tool(entry)
     if is_langchain(entry):
         return langchain_tool(entry)
-    if isinstance(kind, str) and kind != "object" and "parameters" not in entry:
-        return _hosted_tool(entry, kind)
     if is_bare_schema(entry):
         return schema_tool(entry, posixpath.basename(file).partition(".")[0])
-    if "name" in entry and ("parameters" in entry or "description" in entry):
-        return old_openai_function(entry)
-    keys = ", ".join(clip(key, 40) for key in list(entry)[:8]) or "nothing"
-    sentence = f"This is in no form of a tool that is known here: it has {keys}."
-    return refused_tool(entry, "", entry.get("name") or entry.get("title"), sentence)
-
-
-def _hosted_tool(entry: Mapping[str, Any], kind: str) -> ImportedTool:
-    """A tool that a provider runs itself, or a schema of something else."""
-    if kind in ("string", "number", "integer", "boolean", "array", "null"):
+    if isinstance(kind, str) and kind in _SCALARS and "parameters" not in entry:
         sentence = "Arguments are an object; this schema is of another type."
         return refused_tool(entry, JSON_SCHEMA, entry.get("title"), sentence)
-    if kind == "not_implemented":
-        sentence = "LangChain's dump leaves the arguments out; import convert_to_openai_tool(tool)."
-        return refused_tool(entry, LANGCHAIN, entry.get("name"), sentence)
-    if kind in ("function", "custom"):
-        sentence = f'A "{kind}" needs its name, in it or in an object "{kind}"; correct it.'
-        return refused_tool(entry, "", "", sentence)
-    sentence = f"A tool of the type {clip(kind)!r} is run by its provider; it cannot be imported."
-    return refused_tool(entry, "", entry.get("name") or kind, sentence)
+    if isinstance(entry.get("name"), str):
+        return other_tool(entry, holder)
+    return None
+
+
+_SCALARS = ("string", "number", "integer", "boolean", "array", "null")
+
+
+def _is_own(entry: Mapping[str, Any]) -> bool:
+    """Whether `entry` is in our own format. Many files have a name and a `config`."""
+    if "name" not in entry or _OURS_ALONE.isdisjoint(entry):
+        return False
+    return "answered_by" in entry or "parameters" in entry or entry.keys() <= _OURS
+
+
+def _provider_tool(entry: Mapping[str, Any], kind: Any, who: Runner) -> ImportedTool:
+    """A tool that its provider defines: nobody but its models knows its schema."""
+    called = entry.get("name") or entry.get("id") or kind or next(iter(entry))
+    refused = refused_tool(entry, "", called, why_not_imported(clip(kind or called), who))
+    return replace(refused, runner=who)
+
+
+def _refuse_file(entry: Mapping[str, Any], what: str) -> ImportedTool:
+    called = entry.get("name") or entry.get("title")
+    return refused_tool(entry, "", called, f"This is {what}, not a tool.")
+
+
+def _refuse_unknown(entry: Mapping[str, Any]) -> ImportedTool:
+    """What is in no format of a tool, with what is known of it."""
+    called = entry.get("name") or entry.get("title")
+    keys = ", ".join(clip(key, 40) for key in list(entry)[:8]) or "nothing"
+    if described := foreign_schema(entry):
+        sentence = f"This is a file that {clip(described, 120)} describes ($schema), not a tool."
+    elif isinstance(entry.get("$schema"), str):
+        sentence = f"This schema says nothing about an object of arguments: it has {keys}."
+    elif isinstance(kind := entry.get("type"), str):
+        sentence = (
+            f"This is in no form of a tool that is known here, and its type {clip(kind)!r} is not"
+            f" known either: it has {keys}."
+        )
+    else:
+        sentence = f"This is in no form of a tool that is known here: it has {keys}"
+        named = isinstance(entry.get("name"), str)
+        sentence += ", and nothing that holds a schema of arguments." if named else "."
+    return refused_tool(entry, "", called, sentence)
+
+
+def other_tool(entry: Mapping[str, Any], holder: str = "") -> ImportedTool | None:
+    """An object with a name and, somewhere, its parameters: an entry of `functions`, which came
+    before OpenAI's `tools`, or a form that is not known here. None if nothing in it holds a schema,
+    but in `functions`, where that means no arguments."""
+    if "parameters" in entry or holder == "functions":
+        return old_openai_function(entry)
+    if not find_parameters(entry).names:
+        return None
+    return _built(entry, OTHER_FORM, entry, None, known=("name", "description"))
 
 
 def own_tool(entry: Mapping[str, Any], file: str) -> ImportedTool:
@@ -220,9 +352,19 @@ def chat_tool(entry: Mapping[str, Any]) -> ImportedTool:
     if isinstance(form, Mapping) and isinstance(form.get("grammar"), Mapping):
         inner = {**inner, "format": {"type": "grammar", **form["grammar"]}}
     extra = protocol_extra(entry, "openai_chat", _CHAT_EXTRA)
-    notes = note_left_out(entry, ("type", kind, *_CHAT_EXTRA))
+    beside = {name: entry[name] for name in entry if name not in ("type", kind, *_CHAT_EXTRA)}
     custom = kind == "custom"
-    return _openai_tool(entry, inner, OPENAI_CHAT, "openai_chat", custom, notes, extra)
+    outside = [name for name in _FUNCTION_KNOWN if name in beside and name not in inner]
+    notes = [f"Read beside `{kind}`: {', '.join(outside)}."] if outside else []
+    return _openai_tool(
+        entry,
+        {**beside, **inner},
+        OPENAI_CHAT,
+        "openai_chat",
+        custom=custom,
+        extra=extra,
+        notes=notes,
+    )
 
 
 def responses_tool(
@@ -233,7 +375,8 @@ def responses_tool(
     extra = protocol_extra(known, "openai_responses", _RESPONSES_EXTRA)
     plain = {name: value for name, value in entry.items() if name not in _RESPONSES_EXTRA}
     custom = entry.get("type") == "custom"
-    return _openai_tool(entry, plain, OPENAI_RESPONSES, "openai_responses", custom, [], extra)
+    protocol = "openai_responses"
+    return _openai_tool(entry, plain, OPENAI_RESPONSES, protocol, custom=custom, extra=extra)
 
 
 def is_namespace(entry: Mapping[str, Any]) -> bool:
@@ -266,19 +409,31 @@ def _openai_tool(
     inner: Mapping[str, Any],
     kind: str,
     protocol: str,
+    *,
     custom: bool = False,
-    notes: Sequence[str] = (),
     extra: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
 ) -> ImportedTool:
     """`inner` has the name; `custom` accepts free text in its `format`."""
-    schema = None if custom else inner.get("parameters")
-    rest = {"strict": inner.get("strict"), "extra": extra}
     if custom:
         form = inner.get("format")
         rest = {"format": {"type": "text"} if form is None else form, "extra": extra}
-    known = _CUSTOM_KNOWN if custom else _FUNCTION_KNOWN
-    notes = [*notes, *note_left_out(inner, (*known, "type"))]
-    return _built(entry, kind, inner, schema, protocol, rest=rest, notes=notes)
+        notes = [*notes, *note_left_out(inner, (*_CUSTOM_KNOWN, "type"))]
+        pieces = ToolParts(inner.get("name"), inner.get("description"), rest=rest, notes=notes)
+        return build_tool(entry, kind, pieces, protocol)
+    rest = {"strict": inner.get("strict"), "extra": extra}
+    known, schema = (*_FUNCTION_KNOWN, "type"), inner.get("parameters")
+    return _built(
+        entry,
+        kind,
+        inner,
+        schema,
+        protocol,
+        known=known,
+        may_lack_schema=True,
+        notes=notes,
+        rest=rest,
+    )
 
 
 def _built(
@@ -287,11 +442,54 @@ def _built(
     inner: Mapping[str, Any],
     parameters: Any,
     protocol: str = "",
+    *,
+    known: Sequence[str],
+    may_lack_schema: bool = False,
+    notes: Sequence[str] = (),
     **parts: Any,
 ) -> ImportedTool:
-    """The tool with the name and description of `inner`; `parts` are those of ToolParts."""
-    pieces = ToolParts(inner.get("name"), inner.get("description"), parameters, **parts)
+    """The tool with the name and description of `inner`, of whose other members `known` are used;
+    `parts` are those of ToolParts. Without `parameters` they are looked for under other names: what
+    may hold them is read or refused, and never left out."""
+    names: tuple[str, ...] = ()
+    if parameters is None:
+        members = find_parameters(inner)
+        names = members.names
+        if problem := _missing_schema(inner, members, may_lack_schema):
+            return refused_tool(entry, kind, inner.get("name"), problem, protocol)
+        if names:
+            parameters = members.read[names[0]].schema
+            protocol = ""  # that protocol has no such member
+            notes = [f"Its parameters were in `{names[0]}`.", *members.read[names[0]].notes, *notes]
+    notes = [*notes, *note_left_out(inner, (*known, *names))]
+    pieces = ToolParts(
+        inner.get("name"), inner.get("description"), parameters, notes=notes, **parts
+    )
     return build_tool(entry, kind, pieces, protocol)
+
+
+_WRITE_SCHEMA = 'write them in "parameters", as a JSON Schema of an object'
+
+
+def _missing_schema(
+    inner: Mapping[str, Any], members: FoundParameters, may_lack_schema: bool
+) -> str:
+    """Why the parameters of a tool without the member of its format are not known, or ""."""
+    if len(members.names) > 1 and (members.unread or not _are_same(members)):
+        names = " or ".join(f"`{clip(name, 40)}`" for name in members.names[:4])
+        return f"Its parameters may be in {names}, and which of them is not known; {_WRITE_SCHEMA}."
+    if members.unread:
+        name = members.unread[0]
+        reason = explain_unread(inner[name])
+        return f"Its parameters seem to be in `{clip(name, 40)}`, which {reason}; {_WRITE_SCHEMA}."
+    if members.names or may_lack_schema:
+        return ""
+    return 'Nothing in it holds a schema of its arguments; without any, write "parameters": {}.'
+
+
+def _are_same(members: FoundParameters) -> bool:
+    first, *others = (read.schema for read in members.read.values())
+    return all(schema == first for schema in others)
 
 
 # -- Anthropic ---------------------------------------------------------------------------------
@@ -317,9 +515,8 @@ def anthropic_tool(entry: Mapping[str, Any]) -> ImportedTool:
         "eager": entry.get("eager_input_streaming"),
         "extra": protocol_extra(entry, "anthropic", _ANTHROPIC_EXTRA),
     }
-    notes = note_left_out(entry, (*_ANTHROPIC_KNOWN, *_ANTHROPIC_EXTRA))
-    schema = entry.get("input_schema")
-    return _built(entry, ANTHROPIC, entry, schema, "anthropic", rest=rest, notes=notes)
+    known, schema = (*_ANTHROPIC_KNOWN, *_ANTHROPIC_EXTRA), entry.get("input_schema")
+    return _built(entry, ANTHROPIC, entry, schema, "anthropic", known=known, rest=rest)
 
 
 # -- Gemini ------------------------------------------------------------------------------------
@@ -331,8 +528,10 @@ GEMINI_SCHEMAS = ("parametersJsonSchema", "parameters_json_schema")
 
 _GEMINI_HOSTED = (
     *("googleSearch", "googleSearchRetrieval", "enterpriseWebSearch", "googleMaps", "urlContext"),
-    *("codeExecution", "computerUse", "fileSearch", "retrieval"),
+    *("codeExecution", "computerUse", "fileSearch", "retrieval", "parallelAiSearch", "exaAiSearch"),
 )
+_GEMINI_CLIENT = ("computerUse", "computer_use")
+"""https://ai.google.dev/gemini-api/docs/computer-use"""
 _GEMINI_ENTRY = {
     *GEMINI_LISTS,
     *_GEMINI_HOSTED,
@@ -362,8 +561,11 @@ def gemini_tools(entry: Mapping[str, Any]) -> Iterator[ImportedTool]:
     """An entry of Gemini's `tools`: a list of declarations, or a tool that Google runs itself."""
     for key, value in entry.items():
         if key not in GEMINI_LISTS:
-            sentence = f"{key!r} is run by Google itself; only functions can be imported."
-            yield refused_tool(entry, GEMINI, key, sentence, "gemini")
+            who: Runner = "client" if key in _GEMINI_CLIENT else "provider"
+            runs = "the client" if who == "client" else "Google itself"
+            sentence = f"{key!r} is run by {runs}; only functions can be imported."
+            refused = refused_tool(entry, GEMINI, key, sentence, "gemini")
+            yield replace(refused, runner=who)
         elif isinstance(value, list):
             yield from (gemini_tool(declaration) for declaration in value)
         else:
@@ -371,13 +573,13 @@ def gemini_tools(entry: Mapping[str, Any]) -> Iterator[ImportedTool]:
 
 
 def is_gemini_declaration(entry: Mapping[str, Any]) -> bool:
-    """Whether a function can only be Gemini's: by the name of its schema, or upper-case types."""
+    """Whether a function can only be Gemini's: by the name of its schema, or by its types."""
+    if any(name in entry for name in (*GEMINI_SCHEMAS, *_GEMINI_OUTPUTS)):
+        return True
     schema = entry.get("parameters")
-    return any(name in entry for name in (*GEMINI_SCHEMAS, *_GEMINI_OUTPUTS)) or (
-        isinstance(schema, Mapping)
-        and isinstance(schema.get("type"), str)
-        and schema["type"].isupper()
-    )
+    if not isinstance(schema, Mapping):
+        return False
+    return "type_" in schema or is_google_type(schema.get("type"))
 
 
 def gemini_tool(entry: Any) -> ImportedTool:
@@ -385,7 +587,7 @@ def gemini_tool(entry: Any) -> ImportedTool:
     if not isinstance(entry, Mapping):
         return refused_tool({}, GEMINI, "", "A function declaration is an object.", "gemini")
     schemas = [entry[name] for name in GEMINI_SCHEMAS if name in entry]
-    notes = note_left_out(entry, _GEMINI_KNOWN)
+    notes = []
     if schemas and "parameters" in entry:
         notes.append(f"It has parameters and {GEMINI_SCHEMAS[0]}; the latter was used.")
     if not schemas and "parameters" in entry:
@@ -395,7 +597,18 @@ def gemini_tool(entry: Any) -> ImportedTool:
     outputs = [from_openapi_schema(entry[name]) for name in _GEMINI_OUTPUTS if name in entry]
     schema, output = (values[0] if values else None for values in (schemas, outputs))
     rest = {"extra": protocol_extra(entry, "gemini", _GEMINI_EXTRA)}
-    return _built(entry, GEMINI, entry, schema, "gemini", output=output, rest=rest, notes=notes)
+    return _built(
+        entry,
+        GEMINI,
+        entry,
+        schema,
+        "gemini",
+        known=_GEMINI_KNOWN,
+        may_lack_schema=True,
+        output=output,
+        rest=rest,
+        notes=notes,
+    )
 
 
 # -- MCP and Bedrock ---------------------------------------------------------------------------
@@ -407,7 +620,7 @@ _MCP_KNOWN = ("name", "title", "description", "inputSchema", "outputSchema", "an
 
 def mcp_tool(entry: Mapping[str, Any]) -> ImportedTool:
     """`{"name", "description", "inputSchema"}`. Has no executor, for lack of a server."""
-    notes = note_left_out(entry, (*_MCP_KNOWN, "_meta"))
+    notes = []
     title = entry.get("title")
     if isinstance(title, str) and title:
         notes.append("Its title is for people and was left out; models read the name.")
@@ -415,14 +628,15 @@ def mcp_tool(entry: Mapping[str, Any]) -> ImportedTool:
         notes.append("Its annotations are the server's own word and are not relied upon.")
     notes.append("To have it answered by its server, add the server and its tools there.")
     schema, output = entry.get("inputSchema"), entry.get("outputSchema")
-    return _built(entry, MCP, entry, schema, output=output, notes=notes)
+    known = (*_MCP_KNOWN, "_meta")
+    return _built(entry, MCP, entry, schema, known=known, output=output, notes=notes)
 
 
 def bedrock_tool(entry: Mapping[str, Any]) -> ImportedTool:
     """The content of `toolSpec`: an inputSchema that is `{"json": schema}`."""
     schema, rest = entry["inputSchema"].get("json"), {"strict": entry.get("strict")}
-    notes = note_left_out(entry, ("name", "description", "inputSchema", "strict"))
-    return _built(entry, BEDROCK, entry, schema, rest=rest, notes=notes)
+    known = ("name", "description", "inputSchema", "strict")
+    return _built(entry, BEDROCK, entry, schema, known=known, rest=rest)
 
 
 # -- JSON Schema alone, and LangChain ----------------------------------------------------------
@@ -433,48 +647,46 @@ _LANGCHAIN_SCHEMAS = ("args_schema", "tool_call_schema", "args")
 
 
 def is_bare_schema(entry: Mapping[str, Any]) -> bool:
-    """Whether `entry` is a schema of an object."""
+    """Whether `entry` is a schema of an object, and not a file that has a schema of its own."""
     if isinstance(entry.get("properties"), Mapping):
         return bool(entry.get("type", "object") == "object")
-    return entry.get("type") == "object" or isinstance(entry.get("$schema"), str)
+    if foreign_schema(entry) or "parameters" in entry:
+        return False
+    return entry.get("type") == "object" or (
+        isinstance(entry.get("$schema"), str) and "type" not in entry and declares_members(entry)
+    )
 
 
 def schema_tool(entry: Mapping[str, Any], file: str = "") -> ImportedTool:
     """`file` is the bare name of its file: its name if it has no title."""
-    name, notes = entry.get("title"), []
+    name, notes = entry.get("title") or entry.get("name"), []
     if not isinstance(name, str) or not name.strip():
         name = legal_name(file) or "tool"
         notes.append(f"The schema has no title, so the tool is called {name}.")
-    parameters = {key: entry[key] for key in entry if key not in ("title", "description")}
-    return _built(entry, JSON_SCHEMA, {**entry, "name": name}, parameters, notes=notes)
+    parameters = {key: entry[key] for key in entry if key not in ("title", "description", "name")}
+    inner = {"name": name, "description": entry.get("description")}
+    return _built(entry, JSON_SCHEMA, inner, parameters, known=tuple(inner), notes=notes)
 
 
 def is_langchain(entry: Mapping[str, Any]) -> bool:
     """Whether `entry` is a tool of LangChain: a name, and its arguments as a schema."""
-    return "name" in entry and any(
-        isinstance(entry.get(name), Mapping) for name in _LANGCHAIN_SCHEMAS
-    )
+    return "name" in entry and any(map(entry.get, _LANGCHAIN_SCHEMAS))
 
 
 def langchain_tool(entry: Mapping[str, Any]) -> ImportedTool:
     """`{"name", "description", "args_schema": schema}`, or `args`: the properties alone."""
-    schemas = {
-        member: entry[member]
-        for member in _LANGCHAIN_SCHEMAS
-        if isinstance(entry.get(member), Mapping)
-    }
-    key, schema = next(iter(schemas.items()))
-    notes = note_left_out(entry, ("name", "description", *schemas))
-    if key == "args" and not is_bare_schema(schema):
-        required = [name for name, member in schema.items() if not _has_default(member)]
-        schema = {"type": "object", "properties": dict(schema), "required": required}
-        notes.append("`args` does not say what is required; what has no default is.")
+    schemas = [member for member in _LANGCHAIN_SCHEMAS if entry.get(member)]
+    read = {member: read_parameters(entry[member], member) for member in schemas}
+    notes: list[str] = []
+    known = ("name", "description", *schemas)
+    parameters = next(filter(None, read.values()), None)
+    if parameters is None:
+        inner = {name: entry[name] for name in entry if name not in schemas[1:]}
+        return _built(entry, LANGCHAIN, inner, None, known=known)
+    schema = parameters.schema
     for word, own in (("title", entry.get("name")), ("description", entry.get("description"))):
-        if word in schema and schema[word] != own:
+        if isinstance(schema.get(word), str) and schema[word] != own:
             notes.append(f"The {word} of its arguments as a whole was left out.")
     schema = {name: schema[name] for name in schema if name not in ("title", "description")}
-    return _built(entry, LANGCHAIN, entry, schema, notes=notes)
-
-
-def _has_default(schema: Any) -> bool:
-    return isinstance(schema, Mapping) and "default" in schema
+    notes += parameters.notes
+    return _built(entry, LANGCHAIN, entry, schema, known=known, notes=notes)

@@ -1,23 +1,22 @@
 """Shared by all importers of tools: the result types, and building a checked tool from its parts.
 
-A change is never silent: each is a note. Schemas in the dialect of OpenAPI 3.0 (also Gemini's) or
-with the types of a programming language are converted to JSON Schema.
-https://spec.openapis.org/oas/v3.0.3#schema-object https://ai.google.dev/api/caching
+A change is never silent: each is a note.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from functools import partial
 from typing import Any
 
 from app.core.errors import BadTool
 from app.core.late import dataclass
 from app.core.servers import Replaced, Server
 from app.core.tools import NAME, Tool
+from app.exchange.parameter_forms import explain_unread, read_parameters
+from app.exchange.schema_dialects import is_object_type, with_json_types
+from app.protocols.provider_tools import Runner
 from app.schema import schema_checks
 from app.schema.names import legal_name, shorten_name
 from app.schema.sample import sample
@@ -33,7 +32,8 @@ class ImportedTool:
 
     `form` is the entry in its own format, and `protocol` the protocol of that format ("anthropic",
     "openai_chat", "openai_responses", "gemini", or "" for none of them). `kind` names the format
-    for a user. `notes` are sentences on what was changed, left out or unknown.
+    for a user. `notes` are sentences on what was changed, left out or unknown. `runner`: who runs
+    the calls of a tool that its provider defines, None for any other; a list is used without it.
     """
 
     tool: Tool | None
@@ -45,6 +45,7 @@ class ImportedTool:
     problem: str = ""
     pointer: str = ""
     refers: bool = False
+    runner: Runner | None = None
 
 
 @dataclass(frozen=True)
@@ -179,6 +180,11 @@ def _legal(name: Any, notes: list[str]) -> str:
 def _parameters(parameters: Any, notes: list[str]) -> dict[str, Any]:
     if parameters is None or parameters == {}:
         return {}
+    if (read := read_parameters(parameters, "parameters")) is not None:
+        parameters = read.schema
+        notes += read.notes
+    elif _says_no_type(parameters):
+        raise BadTool(f"Its schema {explain_unread(parameters)}.", "/parameters")
     if isinstance(parameters, Mapping) and "type" not in parameters:
         notes.append('Its parameters had no "type"; arguments are an object, so that was added.')
         parameters = {"type": "object", **parameters}
@@ -188,6 +194,14 @@ def _parameters(parameters: Any, notes: list[str]) -> dict[str, Any]:
         changes = ", ".join(f"{was} is {now or 'anything'}" for was, now in changed.items())
         notes.append(f"Its types are those of a programming language; in JSON Schema {changes}.")
     return {"parameters": parameters}
+
+
+def _says_no_type(parameters: Any) -> bool:
+    """Whether what could not be read has no type that the check of schemas would refuse."""
+    if isinstance(parameters, Mapping):
+        kind = parameters.get("type", "object")
+        return not isinstance(kind, str | list) or is_object_type(kind)
+    return isinstance(parameters, list) and any(isinstance(item, Mapping) for item in parameters)
 
 
 def _executor(pieces: ToolParts, name: str, notes: list[str]) -> dict[str, Any]:
@@ -220,115 +234,3 @@ def string_members(value: Any) -> dict[str, str] | None:
     if not isinstance(value, Mapping):
         return None
     return dict(value) if all(isinstance(text, str) for text in value.values()) else None
-
-
-# -- Schemas of OpenAPI 3.0 and of programming languages, as JSON Schema -----------------------
-
-
-MOST_DEPTH = 64
-
-_TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
-_COUNTS = (
-    *("minItems", "maxItems", "minLength", "maxLength"),
-    *("minProperties", "maxProperties"),
-)
-_SILENT = ("propertyOrdering", "discriminator", "xml", "externalDocs", "example", "nullable")
-"""Keywords outside of JSON Schema that do not allow or forbid values."""
-
-_WRITTEN = {
-    **dict.fromkeys(("dict", "Dict", "HashMap", "Hashtable", "Map", "Object", "mapping"), "object"),
-    **dict.fromkeys(("list", "List", "tuple", "Tuple", "set", "Array", "ArrayList"), "array"),
-    **dict.fromkeys(("Queue", "Stack", "Set"), "array"),
-    **dict.fromkeys(("float", "double", "Float", "Double", "Number", "decimal"), "number"),
-    **dict.fromkeys(("int", "long", "short", "byte", "Integer", "Long", "Bigint"), "integer"),
-    **dict.fromkeys(("str", "char", "String", "Char", "text"), "string"),
-    **dict.fromkeys(("bool", "Boolean", "Bool"), "boolean"),
-    **dict.fromkeys(("None", "NoneType"), "null"),
-    **dict.fromkeys(("any", "Any"), ""),
-}
-"""Type names of Python, Java and JavaScript; "" for any."""
-
-_SNAKE: dict[str, str] = {
-    re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(): name
-    for name in (*_COUNTS, "anyOf", "propertyOrdering", "additionalProperties")
-}
-_ONE = ("items", "not", "additionalProperties")
-_MANY = ("anyOf", "oneOf", "allOf")
-_NAMED = ("properties", "$defs", "definitions", "patternProperties")
-
-
-def from_openapi_schema(schema: Any, depth: int = 0) -> Any:
-    """`schema` in JSON Schema; invalid parts are unchanged, for the check to refuse."""
-    if not isinstance(schema, Mapping) or depth > MOST_DEPTH:
-        return schema
-    convert = partial(from_openapi_schema, depth=depth + 1)
-    converted: dict[str, Any] = {}
-    for written, value in schema.items():
-        key = _SNAKE.get(str(written), str(written))
-        if key == "type" and isinstance(value, str):
-            if value != "TYPE_UNSPECIFIED":
-                converted[key] = _lower_type(value)
-        elif key == "type" and isinstance(value, list):
-            converted[key] = [
-                _lower_type(inner) if isinstance(inner, str) else inner for inner in value
-            ]
-        elif key in _COUNTS and isinstance(value, str) and re.fullmatch(r"[0-9]{1,15}", value):
-            converted[key] = int(value)
-        elif key not in _SILENT:
-            converted[key] = _with_inner(key, value, ("properties",), convert)
-    _convert_exclusive(converted)
-    return _with_null(converted) if schema.get("nullable") is True else converted
-
-
-def with_json_types(schema: Any, changed: dict[str, str], depth: int = 0) -> Any:
-    """`schema` with a language's types replaced by those of JSON. `changed` collects the
-    replacements."""
-    if not isinstance(schema, Mapping) or depth > MOST_DEPTH:
-        return schema
-    convert = partial(with_json_types, changed=changed, depth=depth + 1)
-    converted: dict[str, Any] = {}
-    for key, value in schema.items():
-        if key == "type" and isinstance(value, str) and value in _WRITTEN:
-            changed[value] = _WRITTEN[value]
-            if _WRITTEN[value]:
-                converted[key] = _WRITTEN[value]
-        elif key == "type" and isinstance(value, list):
-            kinds = [inner for inner in value if isinstance(inner, str) and _WRITTEN.get(inner)]
-            changed |= {kind: _WRITTEN[kind] for kind in kinds}
-            converted[key] = [_WRITTEN[inner] if inner in kinds else inner for inner in value]
-        else:
-            converted[key] = _with_inner(key, value, _NAMED, convert)
-    return converted
-
-
-def _with_inner(key: str, value: Any, named: Sequence[str], convert: Callable[[Any], Any]) -> Any:
-    """The value of a keyword with its schemas converted; `named` have schemas by name."""
-    if key in _ONE:
-        return convert(value)
-    if key in _MANY and isinstance(value, list):
-        return [convert(inner) for inner in value]
-    if key in named and isinstance(value, Mapping):
-        return {name: convert(inner) for name, inner in value.items()}
-    return value
-
-
-def _lower_type(kind: str) -> str:
-    return kind.lower() if kind.lower() in _TYPES else kind
-
-
-def _convert_exclusive(schema: dict[str, Any]) -> None:
-    """In draft 4 a flag made `minimum` exclusive; since then the keyword itself is the bound."""
-    for plain, strict in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if isinstance(schema.get(strict), bool):
-            exclusive = schema.pop(strict)
-            if exclusive and plain in schema:
-                schema[strict] = schema.pop(plain)
-
-
-def _with_null(schema: dict[str, Any]) -> dict[str, Any]:
-    if not isinstance(schema.get("type"), str):
-        return {"anyOf": [schema, {"type": "null"}]} if schema else schema
-    schema["type"] = [schema["type"], "null"]
-    if isinstance(schema.get("enum"), list) and None not in schema["enum"]:
-        schema["enum"] = [*schema["enum"], None]
-    return schema

@@ -20,6 +20,7 @@ from app.core.late import dataclass
 from app.core.messages import Message, MessagePart, ModelRequest, prompt_parts
 from app.core.tools import Content, Tool, ToolChoice
 from app.core.value_diff import JsonChange, TextPiece, json_changes, text_changes
+from app.protocols.provider_tools import Runner, runner_of_type
 from app.protocols.raw_json import parse_json
 
 Body = Mapping[str, Any]
@@ -391,14 +392,15 @@ def openai_choice(body: Body, notes: RequestNotes) -> ToolChoice:
             inner = member(choice, "allowed_tools") or choice
             allowed = dicts(inner.get("tools"))
             for kind in filter(None, map(_hosted_kind, allowed)):
-                notes.add(f"Allowed tools of the type {kind!r} were left out: {_HOSTED}")
+                notes.add(f"Allowed tools of the type {kind!r} were left out: {_not_ours(kind)}")
             ours = (_name(body) for body in allowed if not _hosted_kind(body))
             names = tuple(filter(None, ours))
             if inner.get("mode") == "required":
                 return ToolChoice("required", allowed=names, parallel=parallel)
             return ToolChoice(allowed=names, parallel=parallel)
         case dict() if kind := _hosted_kind(choice):
-            notes.add(f"A choice of the type {kind!r} was left out, it is auto here: {_HOSTED}")
+            reason = _not_ours(kind)
+            notes.add(f"A choice of the type {kind!r} was left out, it is auto here: {reason}")
             return ToolChoice(parallel=parallel)
         case dict() if name := _name(choice):
             return ToolChoice("tool", name, parallel=parallel)
@@ -406,14 +408,23 @@ def openai_choice(body: Body, notes: RequestNotes) -> ToolChoice:
     return ToolChoice(parallel=parallel)
 
 
-_HOSTED = "tools that the provider runs are not imported."
+_NOT_OURS: Mapping[Runner | None, str] = {
+    "provider": "tools that the provider runs are not imported.",
+    "client": "tools that the client runs without a schema of them are not imported.",
+    "either": "tools without a schema are not imported.",
+    None: "tools of that type are not known here.",
+}
 _CHOSEN = frozenset(("", "function", "custom", "tool", "auto", "any", "required", "none"))
 """Types of choices among the request's own tools, of any server."""
 
 
+def _not_ours(kind: str) -> str:
+    return _NOT_OURS[runner_of_type(kind)]
+
+
 def _hosted_kind(choice: Body) -> str:
-    """The type of a choice of a tool that the provider runs (mcp, file_search), else "". It may
-    have a name, too: that of a tool of the MCP server."""
+    """The type of a choice of a tool that the provider defines (mcp, shell), else "". It may have a
+    name, too: that of a tool of the MCP server."""
     kind = str(choice.get("type") or "")[:40]
     return "" if kind in _CHOSEN else kind
 

@@ -227,13 +227,17 @@ async def _foreign(request: Request) -> Response | None:
     listed = "tools" in body.data
     if listed and not imported.tools:
         raise BadInput(imported.problem)
-    if not listed and all(tool.kind in ("", OWN_FORM) for tool in imported.tools):
+    left_out = [tool for tool in imported.tools if tool.runner is not None]
+    ours = [tool for tool in imported.tools if tool.runner is None]
+    if left_out and not ours:
+        raise BadInput(f"{left_out[0].name}: {left_out[0].problem} Nothing was saved.")
+    if not listed and all(tool.kind in ("", OWN_FORM) for tool in ours):
         return None
     brings: list[Tool] = []
     there = {entry.tool.name for entry in await site.engine.library.entries()}
     names: set[str] = set()
     redactor = site.engine.keys.redactor()
-    for item in imported.tools:
+    for item in ours:
         if item.tool is None:
             raise BadInput(f"{item.name or 'A tool'}: {item.problem} Nothing was saved.")
         if redactor.holds(to_data(item.tool)):
@@ -245,11 +249,12 @@ async def _foreign(request: Request) -> Response | None:
             raise Conflict(f"{sentence} Nothing was saved.")
         names.add(item.tool.name)
         brings.append(item.tool)
-    enabled = all(tool.kind == OWN_FORM for tool in imported.tools)
+    enabled = all(tool.kind == OWN_FORM for tool in ours)
     await site.engine.library.save_all(brings, site.engine.sessions.clock(), enabled=enabled)
     for tool in brings if enabled else ():
         await site.engine.confirm_keys_of(tool)
-    answers = [{"name": tool.name, "enabled": enabled} for tool in brings]
+    answers: list[dict[str, Any]] = [{"name": tool.name, "enabled": enabled} for tool in brings]
+    answers += [{"name": item.name, "enabled": False, "problem": item.problem} for item in left_out]
     return as_json(answers[0] if len(answers) == 1 else answers, 201)
 
 

@@ -92,6 +92,41 @@ def test_exit_codes(typed: Typed, tmp_path: Path, words: tuple[str, ...], code: 
     assert "Traceback" not in told
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "what"),
+    [
+        ("package.json", {"name": "x", "version": "1", "description": "d", "main": "i.js"}, "npm"),
+        ("tsconfig.json", {"compilerOptions": {"strict": True}}, "TypeScript configuration"),
+        ("server.json", {"name": "a/b", "version": "1", "packages": []}, "MCP registry"),
+        (
+            "manifest.json",
+            {"manifest_version": 3, "name": "x", "version": "1"},
+            "browser extension",
+        ),
+    ],
+)
+def test_a_file_of_another_kind_is_refused_with_what_it_is(
+    typed: Typed, tmp_path: Path, name: str, value: Json, what: str
+) -> None:
+    put(tmp_path, name, value)
+    code, out, errors = typed("lint", name)
+    assert (code, out) == (2, "")
+    assert what in errors
+    assert "not a tool" in errors
+
+
+def test_a_tool_of_a_provider_is_left_out_and_named(typed: Typed, tmp_path: Path) -> None:
+    put(tmp_path, "tools.json", [SOUND, {"type": "web_search"}])
+    code, out, errors = typed("lint", "tools.json", "--for", "anthropic")
+    assert (code, out) == (0, "")
+    assert "tools.json:web_search: It is left out." in errors
+    assert "is run by its provider" in errors
+    put(tmp_path, "search.json", [{"type": "web_search"}])
+    code, _, errors = typed("lint", "search.json")
+    assert code == 2
+    assert "It holds no tool with a schema" in errors
+
+
 def test_json_has_every_field(typed: Typed, tmp_path: Path) -> None:
     put(tmp_path, "bad.json", {**SOUND, "name": "look.up"})
     code, out, _ = typed("lint", "bad.json", "--json", "--for", "openai_chat")

@@ -36,6 +36,20 @@ def test_one_a_list_or_one_a_line(tmp_path: Path, text: str, names: list[str]) -
     assert [tool["name"] for tool in read_tools(path)] == names
 
 
+def test_a_tool_of_a_provider_is_left_out_of_a_list_with_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tools.json"
+    path.write_text(json.dumps([MOCK, {"type": "bash_20250124", "name": "bash"}]))
+    assert [tool["name"] for tool in read_tools(path)] == ["a"]
+    errors = capsys.readouterr().err
+    assert "bash is left out." in errors
+    assert "run by the client" in errors
+    path.write_text(json.dumps([{"type": "web_search"}]))
+    with pytest.raises(BadInput, match="no tool that can be used"):
+        read_tools(path)
+
+
 @pytest.mark.parametrize(
     ("config", "file", "interpreter"),
     [

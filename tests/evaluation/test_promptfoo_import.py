@@ -99,6 +99,16 @@ def test_a_configuration_becomes_a_batch() -> None:
     )
 
 
+def test_a_tool_of_a_provider_is_left_out_with_a_note() -> None:
+    tool = {"type": "function", "function": {"name": "get_weather", "parameters": {}}}
+    config = {"tools": [tool, {"type": "web_search"}]}
+    imported = read(least(providers=[{"id": "openai:chat:gpt-5", "config": config}]))
+    assert [tool.name for tool in imported.spec.tools if not isinstance(tool, str)] == [
+        "get_weather"
+    ]
+    assert any("web_search is left out" in note for note in imported.notes)
+
+
 def test_prompts_and_tests_are_read_from_files() -> None:
     imported = read(
         {"prompts": ["file://prompts.txt", "file://chat.json"], "tests": "file://tests.yaml"}

@@ -55,6 +55,44 @@ CLAUDE: dict[str, Any] = {
 OPENAI = Profile("openai", "openai_chat", "https://api.openai.com/v1")
 
 
+@each_row(
+    ("body", "note"),
+    [
+        ({"type": "web_search"}, "The tool web_search was left out: A tool of the type 'web_search'"
+         " is run by its provider; it cannot be imported."),
+        ({"type": "local_shell"}, "is run by the client"),
+        ({"type": "teleport"}, "its type 'teleport' is not known"),
+    ],
+)  # fmt: skip
+def test_a_tool_without_a_schema_is_left_out_with_who_runs_it(
+    body: dict[str, Any], note: str
+) -> None:
+    responses = Profile("r", "openai_responses", "https://api.openai.com/v1")
+    text = json.dumps({"model": "m", "input": "Hi", "tools": [{"type": "function", **TOOL}, body]})
+    (request,) = read_requests(text).requests
+    made = session_from_request(request, responses, "s", 5)
+    assert made.session.settings is not None
+    assert [tool.name for tool in made.session.settings.tools] == ["look"]
+    assert any(note in sentence for sentence in made.notes), made.notes
+
+
+@each_row(
+    ("choice", "why"),
+    [
+        ({"type": "file_search"}, "tools that the provider runs are not imported"),
+        ({"type": "apply_patch"}, "tools that the client runs"),
+        ({"type": "shell"}, "tools without a schema"),
+        ({"type": "teleport"}, "not known here"),
+    ],
+)
+def test_a_choice_of_a_tool_without_a_schema_is_left_out_with_the_reason(
+    choice: dict[str, Any], why: str
+) -> None:
+    body = {"model": "m", "input": "Hi", "tools": [{"type": "function", **TOOL}]}
+    notes = read_requests(json.dumps({**body, "tool_choice": choice})).notes
+    assert any(why in sentence for sentence in notes), notes
+
+
 def one(text: str) -> ImportedRequest:
     brought = read_requests(text)
     assert brought.problem == ""

@@ -84,7 +84,7 @@ def test_its_pieces(entry: dict[str, Any], has: dict[str, Any]) -> None:
 @each_row(
     ("entry", "said"),
     [
-        ({"type": "bash_20250124", "name": "bash"}, "run by its provider"),
+        ({"type": "bash_20250124", "name": "bash"}, "run by the client"),
         ({"type": "string"}, "of another type"),
         ({"googleSearch": {}}, "run by Google"),
         ({"google_search": {}}, "run by Google"),

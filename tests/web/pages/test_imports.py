@@ -288,7 +288,9 @@ async def test_another_form_than_ours_arrives_switched_off(
     [
         (anthropic("k", description=KEY), "holds the value of a key"),
         (anthropic("k", input_schema={"type": "array"}), "Arguments are an object"),
-        ({"tools": [anthropic("k"), {"type": "bash_20250124", "name": "bash"}]}, "its provider"),
+        ({"tools": [anthropic("k"), {"type": "teleport", "name": "t"}]}, "'teleport' is not known"),
+        ([{"type": "bash_20250124", "name": "bash"}], "run by the client"),
+        ({"tools": [{"type": "web_search"}]}, "run by its provider"),
         ({"mcpServers": {"a": {"command": "x"}}}, "/import"),
         ({"name": "k", "answered_by": "person", "enabled": True}, "A tool has no 'enabled'"),
         (
@@ -308,6 +310,19 @@ async def test_what_a_script_cannot_bring_is_refused_and_nothing_is_saved(
     assert answer.status_code == 422, answer.text
     assert said in answer.json()["error"]
     assert (await script.get("/tools/k")).status_code == 404
+
+
+async def test_a_list_with_a_tool_of_a_provider_is_saved_without_it(
+    script: httpx.AsyncClient,
+) -> None:
+    search = {"type": "web_search_20250305", "name": "web_search"}
+    answer = await script.post("/tools", json={"tools": [anthropic("kept"), search]})
+    assert answer.status_code == 201, answer.text
+    saved, left_out = answer.json()
+    assert saved == {"name": "kept", "enabled": False}
+    assert (left_out["name"], left_out["enabled"]) == ("web_search", False)
+    assert "run by its provider" in left_out["problem"]
+    assert (await script.get("/tools/web_search")).status_code == 404
 
 
 async def test_a_list_that_has_a_name_twice_says_so(script: httpx.AsyncClient) -> None:
