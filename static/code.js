@@ -178,7 +178,7 @@ export function layOut() {
 
 // Marks ---------------------------------------------------------------------------------------
 
-const SEVERITY = { refused: "error", ignored: "warning", strict: "warning", weak: "info" };
+const SEVERITY = { unsatisfiable: "error", refused: "error", ignored: "warning", strict: "warning", weak: "info" };
 
 // Where `pointer` (below /parameters) stands in the JSON text; the nearest place above it that does.
 function placed(view, pointer) {
@@ -241,6 +241,23 @@ export function marked() {
   const sound = found.filter((one) => Number.isInteger(one.from)).sort((one, other) => one.from - other.from);
   view.dispatch(setDiagnostics(view.state, sound));
   view.contentDOM.setAttribute("aria-invalid", String(sound.some((one) => one.severity === "error")));
+}
+
+// The line of a finding, selected: in Python that of the parameter.
+export function reveal(id, pointer) {
+  const view = views.get(id);
+  const { doc } = view.state;
+  const range = id === "parameters" ? placed(view, pointer) : named(doc, pointer);
+  const line = doc.lineAt(Math.min(range?.from ?? 0, doc.length));
+  const from = line.from + /^\s*/.exec(line.text)[0].length;
+  view.dispatch({ selection: { anchor: from, head: line.to }, effects: EditorView.scrollIntoView(from, { y: "center" }) });
+  view.focus();
+}
+
+function named(doc, pointer) {
+  const name = /^\/parameters\/properties\/(\w+)/.exec(pointer)?.[1];
+  const from = name ? doc.toString().search(new RegExp(`\\b${name}\\b\\s*[:=]`)) : -1;
+  return from < 0 ? null : { from };
 }
 
 // The form as it stands now ---------------------------------------------------------------------

@@ -2,7 +2,7 @@
 // saved. Its buttons ask the server, and no answer covers what was typed meanwhile. Without this
 // file all of it works as a plain form.
 
-import { focused, layOut, mounted, restored, views } from "./code.js";
+import { focused, layOut, mounted, restored, reveal, views } from "./code.js";
 import { say } from "./toasts.js";
 import { applyFrame } from "./stream.js";
 
@@ -314,6 +314,16 @@ document.addEventListener("click", (event) => {
   if (button.getAttribute("formaction") !== "/tools/faces") return;
   event.preventDefault();
   press(pressed(button));
+});
+// A click on a finding goes to its line, or to its field; its link is for the keyboard.
+document.addEventListener("click", (event) => {
+  const finding = event.target.closest?.("#lint .finding");
+  const link = finding?.querySelector("a.goto");
+  if (!link || event.target.closest("button, a:not(.goto)") || !getSelection().isCollapsed) return;
+  event.preventDefault();
+  const id = decodeURIComponent(link.hash.slice(1));
+  if (views.get(id)?.dom.isConnected) reveal(id, finding.dataset.pointer);
+  else focusOn(id);
 });
 document.addEventListener("submit", (event) => {
   if (event.target.id !== "tool" || event.defaultPrevented) return;

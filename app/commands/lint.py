@@ -1,5 +1,7 @@
 """`playground lint`: what each provider would refuse or ignore of the tools in files.
 
+For a reader, equal findings of several tools are one line; --json has every finding.
+
 With --fix the rewrites of `protocols/rewrite` are made in a JSON file, and shown as a diff. The
 original file is kept next to it. Rewrites that would still be refused are not written.
 """
@@ -10,7 +12,9 @@ import argparse
 import errno
 import json
 import os
+import re
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from difflib import unified_diff
@@ -23,44 +27,71 @@ from app.core.errors import BadInput
 from app.core.late import dataclass
 from app.core.settings import PROTOCOLS
 from app.exchange.schema_dialects import from_openapi_schema
+from app.exchange.text_places import ToolLines
 from app.exchange.tool_entry import UNANSWERED, ImportedTool, ImportedTools
 from app.exchange.tool_import import import_tools
-from app.protocols.lint import Finding, Fix, findings, of_group
+from app.protocols.limits import ERRORS
+from app.protocols.lint import WORST, Finding, Fix, findings, of_group
 from app.protocols.rewrite import rewritten
+from app.protocols.vendor_limits import known_providers, protocol_of
 
 MOST_BYTES = 50 * 1024 * 1024
 ALL_TOOLS = "*"
 """Denotes all tools of a file in place of a tool's name."""
+MOST_NAMED = 3
+"""The most tools that a line names besides the first."""
+
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_SEVERAL = re.compile(r"''(?:(?:,| and|, and) '')+(?: and 0 more)?")
+_PLACE = re.compile(r" at /\S*|, and at [0-9,]+ more places?")
+_NAMED = re.compile(r"/(properties|patternProperties|\$defs|definitions)/[^/]*")
+_NUMBER = re.compile(r"[0-9][0-9,.]*(?<![.,])")
 
 
 @dataclass(frozen=True)
 class LintLine:
-    """A finding about a tool of a file."""
+    """A finding about a tool of a file; `line` is its place in the file, if known."""
 
     file: str
     tool: str
     finding: Finding
+    line: int | None = None
 
     def __str__(self) -> str:
+        return self.text([self.finding.profile or self.finding.protocol])
+
+    def text(self, providers: Sequence[str]) -> str:
+        """The finding in one line, `providers` being all that it holds for."""
         finding = self.finding
-        behind = f" [{finding.protocol}]" if finding.protocol else ""
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        names = ", ".join(dict.fromkeys(filter(None, providers)))
+        behind = f" [{names}]" if names else ""
         message = " ".join(finding.message.split())
-        return f"{self.file}:{self.tool}:{finding.pointer}: {finding.severity}: {message}{behind}"
+        return f"{place}:{self.tool}:{finding.pointer}: {finding.severity}: {message}{behind}"
+
+    def data(self) -> dict[str, Any]:
+        """The row for --json."""
+        return {
+            "file": self.file,
+            "tool": self.tool,
+            **asdict(self.finding),
+            "line": self.line,
+        }
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """0, 1 if a request would be refused, 2 if a file is not a tool. With --json one array: a
-    finding or, with `error`, what could not be read."""
-    protocols = _protocols(arguments.protocols)
+    """0, 1 if a request would be refused or no call can be valid, 2 if a file is not a tool. With
+    --json one array: a finding or, with `error`, what could not be read."""
+    providers = _providers(arguments.protocols)
     lines: list[LintLine] = []
     failed: list[dict[str, str]] = []
     for path in arguments.files:
         try:
-            imported = _read(path)
+            imported, text = _read(path)
             if arguments.fix:
-                change = fix_file(path, imported.tools, protocols)
+                change = fix_file(path, imported.tools, providers)
                 _tell(path, change)
-                imported = _read(path) if change.diff else imported
+                imported, text = _read(path) if change.diff else (imported, text)
         except BadInput as error:
             failed.append(_complain({"file": str(path), "error": str(error)}, str(error)))
             continue
@@ -70,29 +101,30 @@ def main(arguments: argparse.Namespace) -> int:
                 name = tool.name or "a tool"
                 what = {"file": str(path), "tool": tool.name, "error": tool.problem}
                 failed.append(_complain(what, f"{path}: {name}: {tool.problem}"))
-        lines += lint_tools(str(path), imported.tools, protocols)
+        lines += lint_tools(str(path), imported.tools, providers, text)
     if arguments.json:
-        rows = [{"file": line.file, "tool": line.tool, **asdict(line.finding)} for line in lines]
-        print(json.dumps([*rows, *failed], ensure_ascii=False, indent=2))
+        print(json.dumps([*(line.data() for line in lines), *failed], ensure_ascii=False, indent=2))
     else:
-        for line in lines:
-            print(line)
+        for sentence in group_lines(lines):
+            print(sentence)
     if failed:
         return 2
-    return 1 if any(line.finding.severity == "refused" for line in lines) else 0
+    return 1 if any(line.finding.severity in ERRORS for line in lines) else 0
 
 
-def _protocols(text: str) -> tuple[str, ...]:
-    names = [name.strip() for name in text.split(",") if name.strip()]
+def _providers(text: str) -> tuple[str, ...]:
+    """The protocols and profiles that are named, all protocols if none is."""
+    names = dict.fromkeys(name.strip() for name in text.split(",") if name.strip())
+    known = known_providers()
     for name in names:
-        if name not in PROTOCOLS:
-            known = ", ".join(PROTOCOLS)
-            raise BadInput(f"--for expects protocols, not {name!r}: choose among {known}.")
-    return tuple(name for name in PROTOCOLS if name in names or not names)
+        if name not in known:
+            message = f"--for expects protocols or profiles, not {name!r}: choose among "
+            raise BadInput(f"{message}{', '.join(known)}.")
+    return tuple(name for name in known if name in names) or PROTOCOLS
 
 
-def _read(path: Path) -> ImportedTools:
-    """The tools of a file. BadInput if it has none."""
+def _read(path: Path) -> tuple[ImportedTools, str]:
+    """The tools of a file, and its text. BadInput if it has none."""
     try:
         text = config.read_file(path, MOST_BYTES).decode("utf-8-sig")
     except OSError as error:
@@ -107,7 +139,7 @@ def _read(path: Path) -> ImportedTools:
         raise BadInput(f"{path}: {why}")
     if all(tool.runner is not None for tool in imported.tools):
         raise BadInput(f"{path}: It holds no tool with a schema. {imported.tools[0].problem}")
-    return imported
+    return imported, text
 
 
 def _complain(what: dict[str, str], message: str) -> dict[str, str]:
@@ -120,36 +152,97 @@ def _note(path: Path, imported: ImportedTools) -> None:
     """Changes and omissions of the import; executors are irrelevant here."""
     for message in imported.notes:
         print(f"{path}: {message}", file=sys.stderr)
+    names: dict[str, list[str]] = {}
     for tool in imported.tools:
         if tool.runner is not None:
             print(f"{path}:{tool.name}: It is left out. {tool.problem}", file=sys.stderr)
         for message in tool.notes:
             if message != UNANSWERED:
-                print(f"{path}:{tool.name}: {message}", file=sys.stderr)
+                names.setdefault(message, []).append(tool.name)
+    for message, several in names.items():
+        print(f"{path}:{several[0]}: {message}{_also(several[1:])}", file=sys.stderr)
 
 
 def lint_tools(
-    file: str, imported: Sequence[ImportedTool], protocols: Sequence[str]
+    file: str, imported: Sequence[ImportedTool], providers: Sequence[str], text: str = ""
 ) -> list[LintLine]:
-    """All lines about the tools of one file, in order; those about all of them last."""
-    lines = []
+    """All findings about the tools of one file, in order; those about all of them last."""
+    lines: list[LintLine] = []
+    places = ToolLines(text, file)
+    counts: Counter[str] = Counter()
     for item in imported:
-        if item.tool is None:
-            if item.refers:  # the file was read, but no request can contain the tool
-                refused = Finding("refused", item.problem, item.pointer)
-                lines.append(LintLine(file, item.name, refused))
-            continue
-        form = item.form if item.protocol else None
-        problems = findings(item.tool, protocols, form=form, form_protocol=item.protocol)
-        lines += [LintLine(file, item.tool.name, finding) for finding in problems]
+        if item.tool is not None:
+            form = item.form if item.protocol else None
+            problems = findings(item.tool, providers, form=form, form_protocol=item.protocol)
+        elif item.refers:  # the file was read, but no request can contain the tool
+            problems = [Finding("refused", item.problem, item.pointer)]
+        else:
+            problems = []
+        name = item.tool.name if item.tool is not None else item.name
+        for finding in problems:
+            line = places.line(item, finding.pointer, counts[name])
+            lines.append(LintLine(file, name, finding, line))
+        counts[name] += 1
     tools = [item.tool for item in imported if item.tool is not None]
     together: dict[Finding, None] = {}
-    for protocol in protocols:
-        for finding in of_group(tools, protocol):
+    for provider in providers:
+        for finding in of_group(tools, provider):
             # Advice is the same for every protocol: printed once.
             weak = finding.severity == "weak"
             together[replace(finding, protocol="") if weak else finding] = None
     return [*lines, *(LintLine(file, ALL_TOOLS, finding) for finding in together)]
+
+
+# Findings for a reader --------------------------------------------------------------------------
+
+
+def group_lines(lines: Sequence[LintLine]) -> list[str]:
+    """The findings as text, the worst of each file first. Equal ones of several tools are one line,
+    and so are those of several providers.
+
+    Equal are sentences that differ only in names, numbers and places. If a tool has several of
+    them, its first is grouped with the first of the others, and so on: no place gets lost.
+    """
+    merged: dict[LintLine, list[str]] = {}
+    for line in lines:
+        bare = replace(line, finding=replace(line.finding, protocol="", profile=""))
+        merged.setdefault(bare, []).append(line.finding.profile or line.finding.protocol)
+    ordinals: Counter[tuple[Any, ...]] = Counter()
+    groups: dict[tuple[Any, ...], list[LintLine]] = {}
+    for line, providers in merged.items():
+        key = (line.file, *_shape(line.finding), tuple(providers))
+        ordinal = 0 if line.tool == ALL_TOOLS else ordinals[*key, line.tool]
+        ordinals[*key, line.tool] += 1
+        groups.setdefault((*key, ordinal, line.tool == ALL_TOOLS), []).append(line)
+    files = list(dict.fromkeys(line.file for line in lines))
+    ordered = sorted(
+        groups.values(),
+        key=lambda group: (files.index(group[0].file), WORST.index(group[0].finding.severity)),
+    )
+    return [group[0].text(merged[group[0]]) + _others(group) for group in ordered]
+
+
+def _shape(finding: Finding) -> tuple[Any, ...]:
+    """What equal findings have in common."""
+    message = _NUMBER.sub("0", _PLACE.sub("", _QUOTED.sub("''", finding.message)))
+    pointer = _NUMBER.sub("0", _NAMED.sub(r"/\1/*", finding.pointer))
+    return finding.severity, _SEVERAL.sub("''", message), pointer, finding.family, finding.source
+
+
+def _others(group: Sequence[LintLine]) -> str:
+    """Names the tools of a group besides the first."""
+    if group[0].tool != ALL_TOOLS:
+        return _also([line.tool for line in group[1:]])
+    pairs = [" and ".join(_QUOTED.findall(line.finding.message)) for line in group[1:]]
+    return _also(pairs, "pairs", "; ")
+
+
+def _also(names: Sequence[str], what: str = "tools", between: str = ", ") -> str:
+    if not names:
+        return ""
+    more = len(names) - MOST_NAMED
+    listing = between.join(names[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+    return f" Also of {len(names):,} more {what if len(names) > 1 else what[:-1]}: {listing}."
 
 
 def _tell(path: Path, change: FileFix) -> None:
@@ -186,12 +279,13 @@ class FileFix:
     original: Path | None = None
 
 
-def fix_file(path: Path, imported: Sequence[ImportedTool], protocols: Sequence[str]) -> FileFix:
-    """Rewrites the tools in the file that `protocols` would refuse, if a rewrite helps.
+def fix_file(path: Path, imported: Sequence[ImportedTool], providers: Sequence[str]) -> FileFix:
+    """Rewrites the tools in the file that `providers` would refuse, or that no call can satisfy, if
+    a rewrite helps.
 
     The file is rewritten only if something changed. BadInput if it cannot be written.
     """
-    wanted = [(item, _fixes(item, protocols)) for item in imported if item.tool is not None]
+    wanted = [(item, _fixes(item, providers)) for item in imported if item.tool is not None]
     wanted = [(item, fixes) for item, fixes in wanted if fixes]
     if not wanted:
         return FileFix()
@@ -206,7 +300,7 @@ def fix_file(path: Path, imported: Sequence[ImportedTool], protocols: Sequence[s
         return FileFix(notes=(f"{names}: only files of JSON are fixed; change this one by hand.",))
     notes: list[str] = []
     for item, fixes in wanted:
-        notes += _fix(whole, item, fixes, protocols)
+        notes += _fix(whole, item, fixes, providers)
     after = _file_text(whole, before)
     if json.loads(before) == whole:
         return FileFix(notes=tuple(notes))
@@ -218,25 +312,23 @@ def fix_file(path: Path, imported: Sequence[ImportedTool], protocols: Sequence[s
     return FileFix(tuple(lines), tuple(notes), original_path)
 
 
-def _fixes(item: ImportedTool, protocols: Sequence[str]) -> list[Fix]:
+def _fixes(item: ImportedTool, providers: Sequence[str]) -> list[Fix]:
     """The rewrites that would help, in the order they are made."""
     assert item.tool is not None
     form = item.form if item.protocol else None
-    problems = findings(item.tool, protocols, form=form, form_protocol=item.protocol)
+    problems = findings(item.tool, providers, form=form, form_protocol=item.protocol)
     needed = {finding.fix for finding in problems if _is_asked(finding)}
-    order: tuple[Fix, ...] = ("inline", "gemini", "drop", "strict")
+    order: tuple[Fix, ...] = ("rename", "inline", "gemini", "drop", "strict")
     return [fix for fix in order if fix in needed]
 
 
 def _is_asked(finding: Finding) -> bool:
     """Whether it is refused now, or a ref is dropped; a tool that is not strict is not made so."""
-    return finding.severity == "refused" or (
-        finding.fix == "inline" and finding.severity == "ignored"
-    )
+    return finding.severity in ERRORS or (finding.fix == "inline" and finding.severity == "ignored")
 
 
 def _fix(
-    whole: Any, item: ImportedTool, fixes: Sequence[Fix], protocols: Sequence[str]
+    whole: Any, item: ImportedTool, fixes: Sequence[Fix], providers: Sequence[str]
 ) -> list[str]:
     """Makes the rewrites in `whole` that help; returns notes for the user."""
     place = _holder(whole, item.form)
@@ -245,6 +337,7 @@ def _fix(
     entry, holder, key = place
     assert item.tool is not None
     before, tool, notes = holder[key], item.tool, []
+    protocols = list(dict.fromkeys(map(protocol_of, providers)))
     for fix in fixes:
         change = rewritten(fix, tool.parameters if fix == "gemini" else holder[key], protocols)
         holder[key] = change.parameters
@@ -253,8 +346,8 @@ def _fix(
         notes += [f"{item.name}: could not keep: {message}" for message in change.lost]
         notes += [f"{item.name}: Still refused: {message}" for message in change.refused]
         notes += [f"{item.name}: null now means absent at {where}." for where in change.nullable]
-    asked = _refusals(item, protocols).keys()
-    left = _refusals(replace(item, tool=tool, form=entry), protocols)
+    asked = _refusals(item, providers).keys()
+    left = _refusals(replace(item, tool=tool, form=entry), providers)
     if asked and asked <= left.keys():
         holder[key] = before
         message = next(iter(left.values()))
@@ -262,15 +355,15 @@ def _fix(
     return notes
 
 
-def _refusals(item: ImportedTool, protocols: Sequence[str]) -> dict[str, str]:
-    """The protocols that refuse the tool for its schema, and why."""
+def _refusals(item: ImportedTool, providers: Sequence[str]) -> dict[str, str]:
+    """The protocols that refuse the tool for its schema, and why; "" if no call can be valid."""
     assert item.tool is not None
     form = item.form if item.protocol else None
-    problems = findings(item.tool, protocols, form=form, form_protocol=item.protocol)
+    problems = findings(item.tool, providers, form=form, form_protocol=item.protocol)
     return {
         finding.protocol: finding.message
         for finding in reversed(problems)
-        if finding.severity == "refused" and finding.pointer.startswith("/parameters")
+        if finding.severity in ERRORS and finding.pointer.startswith("/parameters")
     }
 
 

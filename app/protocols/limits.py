@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from itertools import chain
@@ -22,10 +22,14 @@ from app.core.tools import Tool
 from app.protocols.server import BadRequest, Citation
 from app.schema.schema_checks import Place, fault, is_local, pointer, resolve, subschemas
 
-Severity = Literal["refused", "ignored", "strict", "weak"]
-"""Refused with 400; accepted but ignored; refused in strict mode only; mishandled by models."""
+Severity = Literal["unsatisfiable", "refused", "ignored", "strict", "weak"]
+"""No call can be valid, whoever is asked; refused with 400; accepted but ignored; refused in strict
+mode only; mishandled by models."""
 
-Fix = Literal["", "strict", "gemini", "inline", "drop"]
+ERRORS: tuple[Severity, ...] = ("unsatisfiable", "refused")
+"""Severities of a tool that cannot be used as it is."""
+
+Fix = Literal["", "strict", "gemini", "inline", "drop", "rename"]
 """The rewrite of `rewrite.py` that fixes it."""
 
 
@@ -36,7 +40,7 @@ class Finding:
     `message` is a sentence. `pointer` is a JSON pointer into the tool in our own form
     ("/parameters/properties/x", "/name"), "" for the whole tool. `protocol` and `family` (of
     models) are "" if it applies to all. `source` is a URL or a document; `inferred`: no real
-    response was seen.
+    response was seen. `profile` is the provider whose own limit it is, "" if it is the protocol's.
     """
 
     severity: Severity
@@ -47,6 +51,7 @@ class Finding:
     source: str = ""
     inferred: bool = False
     fix: Fix = ""
+    profile: str = ""
 
 
 @dataclass(frozen=True)
@@ -200,6 +205,7 @@ class Limit(Generic[T]):
     `severity` "strict" refuses only strict tools. `family` describes the models it applies to, ""
     for all; `holds` tests a model's name for that. `keyword` is a keyword that is refused
     completely. `param` and `code` are the provider's values for the place and the kind of error.
+    A vendor's own row replaces the protocol's rows on the same `subject` ("names", "count").
     """
 
     says: str
@@ -214,6 +220,7 @@ class Limit(Generic[T]):
     holds: Callable[[str], bool] | None = None
     param: str = ""
     code: str = ""
+    subject: str = ""
 
     def refuses(self, strict: bool, model: str | None) -> bool:
         """Whether `model` refuses a tool with this strictness; None is an unknown model, which
@@ -261,7 +268,8 @@ MOST_OF_A_RULE = 20
 class LimitTable:
     """The table of `protocol`, whose provider is called `who`: rows for a tool, for each of its
     schemas (found by `walk`), and for the tools of one request. `kind` is the type of the
-    provider's errors."""
+    provider's errors. `profile` is a provider whose own limits these are, beside those of the
+    protocol."""
 
     protocol: str
     who: str
@@ -270,10 +278,29 @@ class LimitTable:
     of_request: tuple[Limit[Sequence[SentTool]], ...] = ()
     walk: Callable[..., list[Node]] = nodes
     kind: str = "invalid_request_error"
+    profile: str = ""
 
     @property
     def rows(self) -> tuple[Limit[Any], ...]:
         return (*self.of_tool, *self.of_schema, *self.of_request)
+
+    def without(self, subjects: Collection[str], *, families: bool = False) -> LimitTable:
+        """The table without the rows on these subjects, and without those for single `families` of
+        models."""
+
+        def select(rows: tuple[Limit[T], ...]) -> tuple[Limit[T], ...]:
+            return tuple(
+                row
+                for row in rows
+                if not (row.subject and row.subject in subjects) and not (families and row.family)
+            )
+
+        return replace(
+            self,
+            of_tool=select(self.of_tool),
+            of_schema=select(self.of_schema),
+            of_request=select(self.of_request),
+        )
 
     def findings(self, tool: SentTool, model: str | None = None) -> list[Finding]:
         """What is refused or ignored of a tool, in the order of the rows; with `model`, what that
@@ -359,6 +386,7 @@ class LimitTable:
                 source=limit.source.words,
                 inferred=limit.source.inferred,
                 fix=limit.fix,
+                profile=self.profile,
             )
 
 
@@ -550,7 +578,7 @@ def too_many_tools(
         return len(tools) > most and {"count": len(tools)}
 
     says = f"takes {most} tools in a request, not {{count}}"
-    return Limit(says, find, source, refusal, param=param, code=code)
+    return Limit(says, find, source, refusal, param=param, code=code, subject="count")
 
 
 def equal_names(source: Citation, refusal: str = "", param: str = "") -> Limit[Any]:

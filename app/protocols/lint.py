@@ -1,8 +1,9 @@
 """Checks tools before they are sent: what each provider will refuse or ignore. Pure.
 
 `findings` checks a single tool, `of_group` several in one request, `acceptance_matrix` summarizes
-who accepts a tool. Providers' limits are in the tables of `NAME/limits.py`; this module has the
-checks for what models mishandle.
+who accepts a tool. Providers' limits are in the tables of `NAME/limits.py`, those of single vendors
+in `vendor_limits`; contradictions in a schema are found by `schema/contradictions`. This module has
+the checks for what models mishandle.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from app.core.tools import FREEFORM, NO_PARAMETERS, Tool
 from app.protocols import Assessment, Verdict
 from app.protocols.gemini import limits as gemini
 from app.protocols.limits import Finding, Fix, Node, SentTool, Severity, at, nodes
-from app.protocols.registry import FACTS, LIMITS
+from app.protocols.registry import FACTS
+from app.protocols.vendor_limits import protocol_of, tables_for
+from app.schema.contradictions import Reason, contradictions, similar_name
 from app.schema.schema_checks import pointer
 
 __all__ = [
@@ -39,6 +42,10 @@ __all__ = [
 ]
 
 
+WORST: tuple[Severity, ...] = ("unsatisfiable", "refused", "ignored", "strict", "weak")
+"""In the order of findings."""
+
+
 @dataclass(frozen=True)
 class ToolAcceptance:
     """Whether a protocol accepts a tool: plain, in strict mode, forced, with images in results."""
@@ -50,29 +57,27 @@ class ToolAcceptance:
     images: Assessment
 
 
-_WORST: tuple[Severity, ...] = ("refused", "ignored", "strict", "weak")
-
-
 def findings(
     tool: Tool,
-    protocols: Sequence[str] = PROTOCOLS,
+    providers: Sequence[str] = PROTOCOLS,
     *,
     form: Mapping[str, Any] | None = None,
     form_protocol: str = "",
 ) -> list[Finding]:
-    """What is refused, ignored, or refused in strict mode, and the weak spots, worst first.
+    """What no call can satisfy, what is refused, ignored, or refused in strict mode, and the weak
+    spots, worst first. `providers` are names of protocols and of profiles.
 
     `form` is the entry in a file of `form_protocol`: that protocol checks it as it is, the others
     check the tool as our encoder sends it.
     """
     result: list[Finding] = []
-    for protocol in protocols:
-        if form is not None and protocol == form_protocol:
-            result += of_form(tool, form, protocol)
+    for name in providers:
+        if form is not None and protocol_of(name) == form_protocol:
+            result += of_form(tool, form, name)
         else:
-            result += of_protocol(tool, protocol)
+            result += of_provider(tool, name)
     result += weak_spots(tool)
-    return sorted(dict.fromkeys(result), key=lambda finding: _WORST.index(finding.severity))
+    return sorted(dict.fromkeys(result), key=lambda finding: WORST.index(finding.severity))
 
 
 def merge_by_protocol(all_findings: Sequence[Finding]) -> list[Finding]:
@@ -84,32 +89,34 @@ def merge_by_protocol(all_findings: Sequence[Finding]) -> list[Finding]:
     return [replace(finding, protocol=", ".join(names)) for finding, names in protocols.items()]
 
 
-def of_protocol(tool: Tool, protocol: str) -> list[Finding]:
-    """The findings of one protocol about the tool as our encoder sends it, without weak spots."""
-    return LIMITS[protocol].findings(SentTool.of(tool))
-
-
-def acceptance_matrix(tool: Tool) -> list[ToolAcceptance]:
-    """A row for each protocol: the matrix "Accepted by"."""
-    plain = replace(tool, strict=False)
-    return [acceptance(protocol, of_protocol(plain, protocol), tool) for protocol in PROTOCOLS]
+def of_provider(tool: Tool, name: str) -> list[Finding]:
+    """The findings of one protocol or profile about the tool as our encoder sends it, without weak
+    spots."""
+    sent_tool = SentTool.of(tool)
+    return [finding for table in tables_for(name) for finding in table.findings(sent_tool)]
 
 
 # The matrix "Accepted by": summarizes findings and a protocol's own limits in four columns.
 
 
-def acceptance(protocol: str, all_findings: Sequence[Finding], tool: Tool) -> ToolAcceptance:
-    """The row of one protocol; `all_findings` are those of the tool with strict mode off."""
+def acceptance_matrix(tool: Tool) -> list[ToolAcceptance]:
+    """A row for each protocol: the matrix "Accepted by"."""
+    return [acceptance(protocol, tool) for protocol in PROTOCOLS]
+
+
+def acceptance(protocol: str, tool: Tool) -> ToolAcceptance:
+    """The row of one protocol. A tool that is refused plainly is refused in strict mode and when it
+    is forced, too."""
     facts = FACTS[protocol]
-    plain, strict = _plain(all_findings), facts.strict or _strict(all_findings, tool)
-    forced = facts.forced
+    plain = _plain(of_provider(replace(tool, strict=False), protocol))
     if plain.verdict == "no":
-        forced = plain
-        strict = plain if strict.verdict == "yes" else strict
-    return ToolAcceptance(protocol, plain, strict, forced, facts.images)
+        return ToolAcceptance(protocol, plain, plain, plain, facts.images)
+    strict = facts.strict or _strict(tool, of_provider(replace(tool, strict=True), protocol))
+    return ToolAcceptance(protocol, plain, strict, facts.forced, facts.images)
 
 
 def _plain(all_findings: Sequence[Finding]) -> Assessment:
+    """`all_findings` are those of the tool with strict mode off."""
     for finding in all_findings:
         if finding.severity == "refused":
             return Assessment("no", finding.message)
@@ -119,10 +126,11 @@ def _plain(all_findings: Sequence[Finding]) -> Assessment:
     return Assessment("yes", "The request is taken as it is.")
 
 
-def _strict(all_findings: Sequence[Finding], tool: Tool) -> Assessment:
+def _strict(tool: Tool, all_findings: Sequence[Finding]) -> Assessment:
+    """`all_findings` are those of the tool with strict mode on; a rewrite makes it partly."""
     if tool.format is not None:
         return Assessment("no", "A free-form tool has no schema to be strict about.")
-    against = [finding for finding in all_findings if finding.severity == "strict"]
+    against = [finding for finding in all_findings if finding.severity == "refused"]
     if not against:
         return Assessment("yes", "Strict mode takes the schema.")
     fixable = all(finding.fix for finding in against)
@@ -132,18 +140,21 @@ def _strict(all_findings: Sequence[Finding], tool: Tool) -> Assessment:
 # A tool in a file in a protocol's own form, checked as if that file were sent.
 
 
-def of_form(tool: Tool, form: Mapping[str, Any], protocol: str) -> list[Finding]:
-    """What `protocol` refuses or ignores of the entry `form`; pointers are into our own form.
+def of_form(tool: Tool, form: Mapping[str, Any], provider: str) -> list[Finding]:
+    """What a protocol or profile refuses or ignores of the entry `form`, which is in its protocol's
+    form; pointers are into our own form.
 
     Without the member `strict` Responses makes a schema strict by itself.
     """
-    limits, members, freeform = LIMITS[protocol], form, tool.format is not None
+    protocol, tables = protocol_of(provider), tables_for(provider)
+    members, freeform = form, tool.format is not None
     match protocol:
         case "anthropic":
             key, default = "input_schema", None
         case "gemini":
             members = gemini.camel(form)
-            limits = gemini.PLAIN if "parameters" in members else limits
+            if "parameters" in members:
+                tables = (gemini.PLAIN, *tables[1:])
             key = "parameters" if "parameters" in members else "parametersJsonSchema"
             default = NO_PARAMETERS
         case "openai_chat":
@@ -162,12 +173,16 @@ def of_form(tool: Tool, form: Mapping[str, Any], protocol: str) -> list[Finding]
         freeform,
         members=form,
     )
-    return limits.findings(sent_tool)
+    return [finding for table in tables for finding in table.findings(sent_tool)]
 
 
-def of_group(tools: Sequence[Tool], protocol: str) -> list[Finding]:
-    """The findings about `tools` together in one request of `protocol`, not on single tools."""
-    result = LIMITS[protocol].group_findings(list(map(SentTool.of, tools)))
+def of_group(tools: Sequence[Tool], provider: str) -> list[Finding]:
+    """The findings about `tools` together in one request of a protocol or profile, not on single
+    tools."""
+    protocol, sent_tools = protocol_of(provider), list(map(SentTool.of, tools))
+    result = [
+        finding for table in tables_for(provider) for finding in table.group_findings(sent_tools)
+    ]
     result += [replace(finding, protocol=protocol) for finding in too_many(tools)]
     return [*result, *(replace(finding, protocol=protocol) for finding in twins(tools))]
 
@@ -204,10 +219,10 @@ _LOOKS = str.maketrans({"1": "l", "I": "l", "i": "l", "0": "o", "O": "o", "5": "
 
 
 def weak_spots(tool: Tool) -> list[Finding]:
-    """The weak spots of one tool."""
+    """What no call can satisfy, and the weak spots of one tool."""
     result = [*_of_name(tool), *_of_description(tool)]
     if tool.format is None:
-        result += _of_parameters(nodes(tool.parameters))
+        result += [*_of_parameters(nodes(tool.parameters)), *_contradictions(tool.parameters)]
     tokens = estimate_tokens(tool, "openai_chat")
     if tokens > MOST_TOKENS:
         message = (
@@ -289,7 +304,7 @@ def _of_node(node: Node) -> Iterator[Finding]:
             f"The enum{at(node.place)} has {len(enum)} values: beyond {MOST_ENUM} a text and a "
         )
         yield _weak(message + "check in the tool serve better.", _where(node))
-    yield from _contradictions(node)
+    yield from _mismatches(node)
 
 
 _OTHER_PROPERTIES = frozenset(("patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if"))
@@ -306,35 +321,53 @@ _JSON_TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def _contradictions(node: Node) -> Iterator[Finding]:
-    """Contradictions in a schema, which no value, or no call, can satisfy."""
-    required = node.keys.get("required")
-    if isinstance(required, list) and not node.keys.keys() & _OTHER_PROPERTIES:
-        for name in required:
-            if not isinstance(name, str) or name in node.properties:
-                continue
+def _contradictions(schema: Mapping[str, Any]) -> Iterator[Finding]:
+    """What no call, or no value of a part of the schema, can satisfy."""
+    for each in contradictions(schema):
+        reason = each.reason
+        clause = reason.clause[:1].upper() + reason.clause[1:]
+        severity: Severity = "unsatisfiable" if each.whole else "weak"
+        place = " there" if each.where and reason.place[:-1] == each.where else at(each.where)
+        if each.whole:
+            message = f"No call can be valid: {reason.sentence}"
+        elif each.kind:
+            article = "an" if each.kind[0] in "aio" else "a"
+            message = f"{clause}: {article} {each.kind} cannot be valid{place}"
+        else:
+            message = f"{clause}: no value can be valid{place}"
+        advice = f" {_advise(reason)}" if reason.missing else ""
+        fix: Fix = "rename" if reason.similar else ""
+        where = "/parameters" + pointer(reason.place)
+        yield Finding(severity, f"{message}.{advice}", where, source=ADVICE, inferred=True, fix=fix)
+
+
+def _advise(reason: Reason) -> str:
+    """What to do about a required name that is not defined."""
+    return f"Did you mean {reason.similar!r}?" if reason.similar else "Define or rename it."
+
+
+def _mismatches(node: Node) -> Iterator[Finding]:
+    """Required names without a definition, and values of an enum that its type excludes."""
+    if (
+        not node.keys.keys() & _OTHER_PROPERTIES
+        and node.keys.get("additionalProperties") is not False
+    ):
+        for name in sorted(node.required - node.properties.keys()):
+            similar = similar_name(name, node.keys)
+            advice = f"did you mean {similar!r}?" if similar else "define it, or correct its name."
+            message = (
+                f"{name[:60]!r} is required{at(node.place)} but is not in `properties`: {advice}"
+            )
             where = _where(node) + "/required"
-            if node.keys.get("additionalProperties") is False:
-                message = (
-                    f"No call can be valid: {name[:60]!r} is required{at(node.place)} but is not "
-                    "in `properties`, and `additionalProperties` is false. Define or rename it."
-                )
-            else:
-                message = (
-                    f"{name[:60]!r} is required{at(node.place)} but is not in `properties`: "
-                    "define it, or correct its name."
-                )
-            yield _weak(message, where)
-    enum = node.keys.get("enum")
+            yield replace(_weak(message, where), fix="rename" if similar else "")
     types = [kind for kind in node.types if isinstance(kind, str)]
-    if isinstance(enum, list) and types and all(kind in _JSON_TYPES for kind in types):
-        wrong = [value for value in enum if not any(_is_of(value, kind) for kind in types)]
-        if wrong:
-            left = len(enum) - len(wrong)
-            count = f"Only {left} of the values" if left else "No value"
+    if node.enum and types and all(kind in _JSON_TYPES for kind in types):
+        wrong = [value for value in node.enum if not any(_is_of(value, kind) for kind in types)]
+        left = len(node.enum) - len(wrong)
+        if wrong and left:  # without any it is a contradiction
             examples = ", ".join(json.dumps(value, ensure_ascii=False)[:40] for value in wrong[:3])
             yield _weak(
-                f"{count} of the enum{at(node.place)} can be used: {examples} "
+                f"Only {left} of the values of the enum{at(node.place)} can be used: {examples} "
                 f"{'is' if len(wrong) == 1 else 'are'} not of type {' or '.join(types)}.",
                 _where(node) + "/enum",
             )

@@ -1,4 +1,4 @@
-"""Rewrites a schema: for strict mode, for Gemini, or without `$ref`. Pure.
+"""Rewrites a schema: for strict mode, for Gemini, without `$ref`, or with names corrected. Pure.
 
 Lists what cannot be preserved; never raises, and the work is bounded by the limits of
 `schema_checks` and `rewrite_parts`. Input and output both pass `schema_checks`.
@@ -36,6 +36,7 @@ from app.protocols.rewrite_parts import (
     without_patterns,
 )
 from app.schema import schema_checks
+from app.schema.contradictions import similar_name
 from app.schema.schema_checks import Place, all_subschemas, pointer
 
 STRICT_PROTOCOLS = tuple(name for name in PROTOCOLS if FACTS[name].strict is None)
@@ -63,6 +64,8 @@ def rewritten(fix: Fix, schema: Mapping[str, Any], protocols: Sequence[str] = PR
             return gemini_ready(schema)
         case "drop":
             return without_refused(schema, protocols)
+        case "rename":
+            return with_similar_names(schema)
     strict = [name for name in protocols if name in STRICT_PROTOCOLS]
     return strict_ready(schema, strict[0] if len(strict) == 1 else "")
 
@@ -98,6 +101,28 @@ def without_refused(schema: Mapping[str, Any], protocols: Sequence[str] = PROTOC
     if "gemini" in protocols and has_too_many_items(result):
         result = without_items(result, losses)
     return _rewrite(schema, result, losses)
+
+
+def with_similar_names(schema: Mapping[str, Any]) -> Rewrite:
+    """`schema` with the names in `required` that are no property replaced by the similar property
+    that was probably meant."""
+    return _rewrite(schema, _renamed(schema), Losses())
+
+
+def _renamed(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_renamed(inner) for inner in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    result = {key: _renamed(value) for key, value in schema.items()}
+    names, properties = schema.get("required"), schema.get("properties")
+    if isinstance(names, list) and isinstance(properties, Mapping):
+        result["required"] = renamed = list(names)
+        for index, name in enumerate(names):
+            if isinstance(name, str) and name not in properties:
+                rest = {**schema, "required": renamed}
+                renamed[index] = similar_name(name, rest) or name
+    return result
 
 
 def inline_refs(schema: Mapping[str, Any]) -> Rewrite:

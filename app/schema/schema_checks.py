@@ -95,7 +95,7 @@ def resolve(root: Any, ref: str) -> Any:
     """The target of a local `$ref`, or None if it does not exist."""
     here = root
     for step in ref[1:].split("/")[1:]:
-        name = _unescaped(step)
+        name = unescaped_step(step)
         match here:
             case Mapping() if name in here:
                 here = here[name]
@@ -106,7 +106,7 @@ def resolve(root: Any, ref: str) -> Any:
     return here
 
 
-def _unescaped(step: str) -> str:
+def unescaped_step(step: str) -> str:
     """One step of a pointer in a URI fragment: percent signs first, then `~1` and `~0`."""
     if "%" in step:
         pieces = step.encode().split(b"%")
@@ -313,6 +313,8 @@ def _meta_sentence(place: tuple[str | int, ...], error: jsonschema_rs.Validation
     keyword, at = _keyword(place, error), pointer(place) or "its root"
     text = json.dumps(error.instance, ensure_ascii=False)[:80]
     match keyword:
+        case "type" if error.instance == []:
+            return f"The list of types at {at} is empty: no value is possible; name a type."
         case "type":
             types = "array, boolean, integer, null, number, object or string"
             return f"{text} at {at} is not a type of JSON Schema; use {types}."
@@ -481,7 +483,7 @@ def _patterns(schema: Any) -> Iterator[tuple[Place, str]]:
         if isinstance(named := inner.get("patternProperties"), Mapping):
             yield from (((*place, "patternProperties", name), str(name)) for name in named)
         if isinstance(ref := inner.get("$ref"), str) and is_local(ref):
-            todo.append((tuple(map(_unescaped, ref[1:].split("/")[1:])), resolve(schema, ref)))
+            todo.append((tuple(map(unescaped_step, ref[1:].split("/")[1:])), resolve(schema, ref)))
         todo.extend(reversed(list(subschemas(inner, place))))
 
 

@@ -189,6 +189,48 @@ def test_lint_says_what_while_it_is_typed_and_a_fix_is_seen_before_it_is_taken(
     assert json.loads(tab.find("#parameters").input_value())["required"] == ["a"]
 
 
+def test_finding_when_it_is_clicked_shows_its_line_or_field(server: Server, tab: Tab) -> None:
+    text = {"type": "string", "description": "Some text."}
+    rows = {f"p{number}": text for number in range(40)}
+    schema = {
+        "type": "object",
+        "properties": {**rows, "city_name": text},
+        "required": ["cityName"],
+        "additionalProperties": False,
+    }
+    saved(server, "click_me", description="Tells what there is to tell.", parameters=schema)
+    tab.goto("/tools/click_me")
+    first = tab.find("#lint .finding").first
+    expect(first).to_contain_text("No call can be valid")
+    expect(first).to_have_class(re.compile("unsatisfiable"))
+    link = first.locator("a.goto")
+    expect(link).to_have_text(re.compile(r"line \d+"))
+    active = tab.find(".face .cm-activeLine")
+
+    first.locator("p").click()
+    expect(tab.find(".face .code-editor")).to_be_focused()
+    expect(active).to_contain_text('"required": [')
+    expect(active).to_be_in_viewport()
+
+    tab.find(FACE).press("Control+Home")
+    expect(active).not_to_contain_text("required")
+    link.press("Enter")
+    expect(active).to_contain_text('"required": [')
+    expect(tab.find(".face .code-editor")).to_be_focused()
+    assert "#" not in tab.page.url, "the link is for pages without a script"
+
+    first.locator("button[value=rename]").click()
+    tab.find("#apply").click()
+    expect(tab.find("#lint")).not_to_contain_text("No call can be valid")
+    assert json.loads(tab.find("#parameters").input_value())["required"] == ["city_name"]
+
+    # What htmx has drawn anew is clicked like what came with the page.
+    tab.find("#face-form").click()
+    tab.find("textarea[name=description]").fill("")
+    tab.find("#lint .finding", has_text="no description").locator("p").click()
+    expect(tab.find("#description")).to_be_focused()
+
+
 def test_escape_then_tab_leaves_the_editor(server: Server, tab: Tab) -> None:
     saved(server, "leave_me")
     tab.goto("/tools/leave_me")

@@ -302,11 +302,12 @@ def name_limits(most: int, source: Citation) -> tuple[Limit[SentTool], ...]:
         Limit(names_of(most), is_long, source,
               "Invalid '{where}': string too long. Expected a string with maximum length "
               f"{most}, but got a string with length {{length}} instead.",
-              pointer="/name", param="{where}", code="string_above_max_length"),
+              pointer="/name", param="{where}", code="string_above_max_length",
+              subject="names"),
         Limit(names_of(most), is_odd, source,
               "Invalid '{where}': string does not match pattern. Expected a string that matches "
               "the pattern '^[a-zA-Z0-9_-]+$'.",
-              pointer="/name", param="{where}", code="invalid_value"),
+              pointer="/name", param="{where}", code="invalid_value", subject="names"),
     )
     # fmt: on
 

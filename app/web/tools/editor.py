@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, fields, replace
 from typing import Any
 
+from app.core.arguments import name_of_step
 from app.core.errors import BadTool
 from app.core.late import dataclass
 from app.core.serialization import from_data, to_data
@@ -24,6 +25,7 @@ from app.core.tools import ANSWERED_BY, FREEFORM, NO_PARAMETERS, Tool
 from app.core.value_diff import LineChange, line_changes
 from app.exchange.python_signature import face as python_face
 from app.exchange.python_signature import tool_from
+from app.exchange.text_places import line_of_steps, text_root
 from app.exchange.tool_export import OnWire, tool_as_sent
 from app.executors.executor import unfilled
 from app.net.threads import run_apart
@@ -416,7 +418,9 @@ class Judged:
 def counts(finding: Finding, strict: bool) -> bool:
     """Whether a finding is a hint: strict mode issues only count for a strict tool, and what a
     provider ignores without harm never counts."""
-    return finding.severity in ("refused", "weak") or (strict and finding.severity == "strict")
+    if finding.severity == "strict":
+        return strict
+    return finding.severity != "ignored"
 
 
 @dataclass(frozen=True)
@@ -462,6 +466,47 @@ class Editor:
     large: int = 0
     unsaved: bool = False
     clash: Clash | None = None
+
+
+@dataclass(frozen=True)
+class FindingPlace:
+    """Where a finding is in the editor: the id of a field, and the text of a link to it."""
+
+    id: str
+    label: str
+
+
+def finding_places(editor: Editor) -> Callable[[str], FindingPlace | None]:
+    """Looks up the place of a finding by its pointer; None for one about the whole tool."""
+    form = editor.form
+    root = text_root(form.parameters) if form.face == "json" else None
+
+    def find(pointer: str) -> FindingPlace | None:
+        steps = [name_of_step(step) for step in pointer.split("/")[1:]]
+        match steps[:1]:
+            case ["name" | "description" as field] if form.face != "python":
+                return FindingPlace(field, "show")
+            case ["format"] if form.takes not in ("json", "text"):
+                return FindingPlace("definition", "show")
+            case ["parameters"] if form.takes == "json" and form.face == "json":
+                line = line_of_steps(root, steps[1:]) if root else 1
+                return FindingPlace("parameters", f"line {line}")
+            case ["parameters"] if form.takes == "json" and editor.rows is not None:
+                return FindingPlace(_row_id(editor.rows, tuple(steps[1:])), "show")
+            case ["parameters" | "name" | "description"] if form.face == "python":
+                return FindingPlace("source", "show")
+        return None
+
+    return find
+
+
+def _row_id(root: OutlineRow, steps: tuple[str, ...]) -> str:
+    """The id of a field of the deepest row that contains the place."""
+    rows = [row for row in root.flat() if row.path == steps[: len(row.path)]]
+    row = max(rows, key=lambda row: len(row.path))
+    if row is root:
+        return "0.add"
+    return f"{row.number}.{'name' if 'name' in row.texts else 'type'}"
 
 
 # Parsing the input.
@@ -649,7 +694,7 @@ def applied(was: TypedTool, fix: str) -> Editor | None:
 
 def _rewritten(was: TypedTool, fix: str) -> Rewrite | None:
     match fix:
-        case "strict" | "gemini" | "inline" | "drop" if was.schema is not None:
+        case "strict" | "gemini" | "inline" | "drop" | "rename" if was.schema is not None:
             return rewritten(fix, was.schema)
     return None
 

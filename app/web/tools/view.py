@@ -28,7 +28,7 @@ from app.render.filters import duration, pretty, size
 from app.schema.outline import TYPES
 from app.store.library import LibraryEntry, Version
 from app.web.session.wire_view import COPIED_LIMIT, NAMES, SHORT_NAMES, shortened
-from app.web.tools.editor import FACES, Clash, Editor, Judged
+from app.web.tools.editor import FACES, Clash, Editor, Judged, finding_places
 
 MOST_FINDINGS = 40
 MOST_VERSIONS = 50
@@ -50,6 +50,7 @@ FIXES = {
     "gemini": "make Gemini-ready",
     "inline": "inline references",
     "drop": "leave out what is refused",
+    "rename": "use the name of the property",
 }
 
 
@@ -140,6 +141,7 @@ def _editor_values(editor: Editor) -> dict[str, object]:
         "fixes": FIXES,
         "names": SHORT_NAMES,
         "most_findings": MOST_FINDINGS,
+        "place_of": finding_places(editor),
     }
 
 

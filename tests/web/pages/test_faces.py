@@ -144,6 +144,44 @@ async def test_lint_while_typing(
     assert [text for text in shows if text not in said.text] == []
 
 
+MISSPELLED = json.dumps(
+    {
+        "type": "object",
+        "properties": {"city_name": {"type": "string"}},
+        "required": ["cityName"],
+        "additionalProperties": False,
+    },
+    indent=2,
+)
+
+
+@pytest.mark.parametrize(
+    ("typed", "shows"),
+    [
+        ({}, '<a class="goto" href="#parameters">line 8</a>'),
+        ({"now": "form", "1.name": "city_name", "1.type": "string"}, 'href="#0.add">show</a>'),
+    ],
+)
+async def test_finding_when_no_call_is_possible_is_first_and_leads_to_its_place(
+    page: httpx.AsyncClient, typed: dict[str, str], shows: str
+) -> None:
+    data = {**FORM, "parameters": MISSPELLED, **typed}
+    drawn = (await page.post("/tools/lint", data=data, headers=HTMX)).text
+    first = drawn[drawn.index('class="finding') :].partition("</div>\n</div>")[0]
+    assert 'class="finding unsatisfiable"' in first
+    assert "No call can be valid" in first
+    assert "dot failed" in first
+    assert shows in first
+    assert 'value="rename"' in first
+
+
+async def test_fix_when_a_required_name_is_misspelled_renames_it(page: httpx.AsyncClient) -> None:
+    data = {**FORM, "parameters": MISSPELLED, "apply": "rename"}
+    drawn = (await page.post("/tools/faces", data=data, headers=HTMX)).text
+    assert "&#34;cityName&#34;" not in drawn
+    assert "No call can be valid" not in drawn
+
+
 async def test_a_script_is_told_the_findings(page: httpx.AsyncClient) -> None:
     told = await page.post("/tools/lint", json={**MOCK, "parameters": SCHEMA})
     data = told.json()
