@@ -251,18 +251,28 @@ def _lint(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "lint",
         help="what each provider refuses or ignores of tools",
-        description="Check tools in any known format; one finding a line. Exit 1 where a request "
-        "would be refused, 2 where a file holds no tool.",
+        description="Check tools in any known format; one finding a line, as FILE:LINE:TOOL:PLACE, "
+        "equal ones of several tools together. Exit 1 where a request would be refused or no call "
+        "can be valid, 2 where a file holds no tool.",
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    parser.add_argument("--for", default="", dest="protocols", metavar="PROTOCOL,...", help="all")
+    parser.add_argument(
+        "--for",
+        default="",
+        dest="protocols",
+        metavar="PROVIDER,...",
+        help="protocols (openai_chat) and profiles, with the limits of their own (groq); default: "
+        "all protocols",
+    )
     parser.add_argument(
         "--fix",
         action="store_true",
         help="rewrite FILE with schemas that the providers accept; shows the change "
         "and what meaning is lost, and keeps FILE.orig",
     )
-    parser.add_argument("--json", action="store_true", help="one array of objects")
+    parser.add_argument(
+        "--json", action="store_true", help="one array of objects, with every finding"
+    )
 
 
 def _verify(commands: argparse._SubParsersAction[_Parser]) -> None:

@@ -53,9 +53,10 @@ def test_lines_and_exit_codes_of_the_real_program(tmp_path: Path) -> None:
     done = ran("lint", "sound.json", "bad.json", cwd=tmp_path)
     assert done.returncode == 1
     lines = done.stdout.splitlines()
-    assert all(re.fullmatch(r"\S+\.json:\S+:\S*: \w+: .+\.(?: \[\w+\])?", one) for one in lines)
+    shape = r"\S+\.json:\d+:\S+:\S*: \w+: .+\.(?: \[\w+(?:, \w+)*\])?"
+    assert all(re.fullmatch(shape, one) for one in lines)
     refused = [one for one in lines if ": refused: " in one]
-    assert refused[0].startswith("bad.json:look.up:/name: refused: Anthropic takes names")
+    assert refused[0].startswith("bad.json:2:look.up:/name: refused: Anthropic takes names")
     assert [one.rpartition("[")[2] for one in refused] == [
         "anthropic]",
         "openai_chat]",
@@ -73,13 +74,18 @@ def test_lines_and_exit_codes_of_the_real_program(tmp_path: Path) -> None:
         (("sound.json", "none.json"), 2),
         (("bad.json", "text.txt"), 2),
         (("sound.json", "half.json"), 2),
-        (("sound.json", "--for", "openai"), 2),
+        (("sound.json", "--for", "openai"), 0),
+        (("bad.json", "--for", "azure, mistral"), 1),
+        (("bad.json", "--for", "groq"), 1),
+        (("sound.json", "--for", "nobody"), 2),
+        (("empty.json", "--for", "gemini"), 1),
         ((".",), 2),
     ],
 )
 def test_exit_codes(typed: Typed, tmp_path: Path, words: tuple[str, ...], code: int) -> None:
     put(tmp_path, "sound.json", SOUND)
     put(tmp_path, "bad.json", {**SOUND, "name": "look.up"})
+    put(tmp_path, "empty.json", {**SOUND, "parameters": {**CLOSED, "properties": {"text": False}}})
     put(
         tmp_path,
         "half.json",
@@ -132,8 +138,9 @@ def test_json_has_every_field(typed: Typed, tmp_path: Path) -> None:
     code, out, _ = typed("lint", "bad.json", "--json", "--for", "openai_chat")
     (one,) = json.loads(out)
     assert code == 1
-    assert one.keys() == {"file", "tool", *(each.name for each in fields(Finding))}
+    assert one.keys() == {"file", "tool", "line", *(each.name for each in fields(Finding))}
     assert (one["file"], one["tool"], one["protocol"]) == ("bad.json", "look.up", "openai_chat")
+    assert one["line"] == 2
     put(tmp_path, "sound.json", SOUND)
     assert typed("lint", "sound.json", "--json", "--for", "openai_chat")[1].strip() == "[]"
 
@@ -154,7 +161,7 @@ def test_a_name_is_judged_as_the_file_has_it(typed: Typed, tmp_path: Path) -> No
     put(tmp_path, "c.json", chat(CLOSED, name="has space"))
     code, out, told = typed("lint", "c.json", "--for", "openai_chat")
     assert code == 1
-    assert "c.json:has_space:/name: refused: OpenAI takes names" in out
+    assert "c.json:4:has_space:/name: refused: OpenAI takes names" in out
     assert "not 'has space'" in out
     # The other protocols are sent what was made of it, and that is told.
     assert typed("lint", "c.json", "--for", "anthropic")[0] == 0
@@ -220,7 +227,7 @@ def test_an_operation_that_refers_out_of_its_document_is_a_finding(
     code, out, told = typed("lint", "api.json")
     assert (code, told) == (1, "")
     pet, toys = out.splitlines()
-    assert pet.startswith("api.json:addPet:/parameters: refused: It refers to 'https://example")
+    assert pet.startswith("api.json:10:addPet:/parameters: refused: It refers to 'https://example")
     assert toys.startswith("api.json:/toys:: refused: It refers to 'https://example")
 
 
@@ -233,6 +240,77 @@ def test_several_tools_are_judged_together(typed: Typed, tmp_path: Path) -> None
         "many.json:*:: refused: OpenAI takes 128 tools in a request, not 129. [openai_chat]" in out
     )
     assert out.count("beyond 20 models choose worse") == 1
+
+
+def test_findings_when_many_tools_are_alike_are_one_line_each(typed: Typed, tmp_path: Path) -> None:
+    """Each place of a tool keeps its line, and --json keeps every finding."""
+    inner = {"type": "object", "properties": {"a": {"type": "array"}, "b": {"type": "array"}}}
+    tools = [
+        {**SOUND, "name": f"look_{n}.up", "parameters": {**OPEN, "properties": {f"p{n}": inner}}}
+        for n in range(200)
+    ]
+    put(tmp_path, "many.json", tools)
+    code, out, _ = typed("lint", "many.json")
+    assert code == 1
+    lines = out.splitlines()
+    assert len(lines) < 40
+    arrays = [one for one in lines if "needs `items` of every array" in one]
+    assert [one.partition(":")[0] for one in arrays] == ["many.json"] * 2
+    for name, one in zip("ab", arrays, strict=True):
+        assert one.endswith(
+            f"at /properties/p0/properties/{name}. [openai_chat, openai_responses] Also of 199 "
+            "more tools: look_1.up, look_2.up, look_3.up and 196 more."
+        )
+    (names,) = [one for one in lines if "Anthropic takes names" in one]
+    assert names.startswith("many.json:3:look_0.up:/name: refused: ")
+    (pairs,) = [one for one in lines if "are described alike" in one]
+    assert "'look_0.up' and 'look_1.up' are described alike" in pairs
+    assert "Also of 19,899 more pairs: 'look_0.up' and 'look_2.up'; " in pairs
+    severities = [one.split(": ")[1] for one in lines]
+    assert severities == sorted(severities, key=["refused", "ignored", "strict", "weak"].index)
+
+    code, out, _ = typed("lint", "many.json", "--json")
+    rows = json.loads(out)
+    assert code == 1
+    assert sum("described alike" in row["message"] for row in rows) == 19_900
+    assert sum("needs `items`" in row["message"] for row in rows) == 200 * 2 * 2
+
+
+def test_findings_when_tools_differ_keep_their_lines(typed: Typed, tmp_path: Path) -> None:
+    other = {**SOUND, "name": "find_it", "description": "Finds what was lost by its name."}
+    other["parameters"] = {**CLOSED, "properties": {"text": {**S, "minLength": 1}}}
+    put(tmp_path, "two.json", [{**SOUND, "name": "a.b"}, other])
+    _, out, _ = typed("lint", "two.json", "--for", "anthropic")
+    assert [one.split(":")[2] for one in out.splitlines()] == ["a.b", "find_it"]
+
+
+def test_contradiction_when_a_name_is_misspelled_is_first_and_fix_renames_it(
+    typed: Typed, tmp_path: Path
+) -> None:
+    path = put(tmp_path, "t.json", {**SOUND, "parameters": {**CLOSED, "required": ["texts"]}})
+    code, out, _ = typed("lint", "t.json", "--for", "anthropic")
+    assert code == 1
+    assert out.splitlines()[0] == (
+        "t.json:12:look_up:/parameters/required: unsatisfiable: No call can be valid: 'texts' is "
+        "required but is not in `properties`, and `additionalProperties` is false. Did you mean "
+        "'text'?"
+    )
+    code, out, told = typed("lint", "t.json", "--fix", "--for", "anthropic")
+    assert (code, out) == (0, "")
+    assert '+      "text"' in told
+    assert json.loads(path.read_text())["parameters"]["required"] == ["text"]
+
+
+def test_limit_when_it_is_the_vendors_own_names_the_vendor(typed: Typed, tmp_path: Path) -> None:
+    tools = [{**SOUND, "name": f"look_{n}_up", "description": ""} for n in range(129)]
+    put(tmp_path, "many.json", tools)
+    code, out, _ = typed("lint", "many.json", "--for", "groq")
+    assert code == 1
+    assert "many.json:*:: refused: Groq takes 128 tools in a request, not 129. [groq]" in out
+    assert "OpenAI takes 128 tools" not in out
+    code, out, _ = typed("lint", "many.json", "--for", "xai")
+    assert code == 0
+    assert typed("lint", "many.json", "--for", "nobody")[2].endswith("sglang, litellm.\n")
 
 
 @pytest.mark.parametrize("indent", [None, 2, 4])

@@ -23,6 +23,7 @@ from app.protocols.openai_chat import limits as openai_chat
 from app.protocols.openai_responses import limits as openai_responses
 from app.protocols.registry import LIMITS
 from app.protocols.server import Citation
+from app.protocols.vendor_limits import VENDOR_LIMITS
 from tests.counted import lines_of
 from tests.simulator.constructs import CONSTRUCTS, Construct, closed
 from tests.simulator.test_constructs import as_table, refusal, sent
@@ -35,7 +36,7 @@ MODULES: Mapping[str, Any] = {
     "gemini": gemini,
     "ollama": ollama,
 }
-TABLES = (*LIMITS.values(), gemini.PLAIN, gemini.ANSWER)
+TABLES = (*LIMITS.values(), gemini.PLAIN, gemini.ANSWER, *VENDOR_LIMITS.values())
 _URL = re.compile(r"https?://[^\s\"'<>)`]+[^\s\"'<>)`.,:;]")
 
 

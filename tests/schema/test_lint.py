@@ -51,16 +51,11 @@ for _ in range(6):
         (replace(GOOD, name="x1"), "The name 'x1' tells little", "/name"),
         (replace(GOOD, name="get_weather"), "", ""),
         (
-            replace(GOOD, parameters={**closed(text=S), "required": ["texts"]}),
-            "No call can be valid: 'texts' is required but is not in `properties`, and",
-            "/parameters/required",
-        ),
-        (
             replace(
                 GOOD,
                 parameters={"type": "object", "properties": {"text": S}, "required": ["texts"]},
             ),
-            "'texts' is required but is not in `properties`: define it",
+            "'texts' is required but is not in `properties`: did you mean 'text'?",
             "/parameters/required",
         ),
         (
@@ -108,6 +103,60 @@ def test_weak_spots(tool: Tool, words: str, pointer: str) -> None:
     for one in found:
         assert words in one.message
         assert (one.severity, one.pointer, one.protocol) == ("weak", pointer, "")
+
+
+NARROW = with_parameter({"type": "string", "minLength": 2, "maxLength": 1})
+
+
+@each_row(
+    ("tool", "severity", "words", "fix"),
+    [
+        (
+            replace(GOOD, parameters={**closed(text=S), "required": ["texts"]}),
+            "unsatisfiable",
+            "No call can be valid: 'texts' is required but is not in `properties`, and "
+            "`additionalProperties` is false. Did you mean 'text'?",
+            "rename",
+        ),
+        (
+            replace(GOOD, parameters={**closed(text=S), "required": ["place"]}),
+            "unsatisfiable",
+            "No call can be valid: 'place' is required but is not in `properties`, and "
+            "`additionalProperties` is false. Define or rename it.",
+            "",
+        ),
+        (
+            with_parameter({"enum": []}),
+            "unsatisfiable",
+            "No call can be valid: `enum` at /properties/text is empty, and 'text' is required.",
+            "",
+        ),
+        (
+            replace(GOOD, parameters={**with_parameter({"enum": []}).parameters, "required": []}),
+            "weak",
+            "`enum` at /properties/text is empty: no value can be valid there.",
+            "",
+        ),
+        (
+            with_parameter({"type": ["string", "null"], "minLength": 2, "maxLength": 1}),
+            "weak",
+            "`minLength` 2 at /properties/text is above `maxLength` 1: a string cannot be valid "
+            "there.",
+            "",
+        ),
+    ],
+)
+def test_contradiction_when_it_is_found_says_what_cannot_be_valid(
+    tool: Tool, severity: str, words: str, fix: str
+) -> None:
+    (found,) = [one for one in weak_spots(tool) if "valid" in one.message]
+    assert (found.severity, found.message, found.fix) == (severity, words, fix)
+
+
+def test_contradiction_when_a_tool_is_refused_too_comes_first() -> None:
+    found = findings(replace(NARROW, name="a.b"))
+    assert [one.severity for one in found][:2] == ["unsatisfiable", "refused"]
+    assert found[0].pointer == f"{TEXT}/minLength"
 
 
 def pair(one: str, other: str, *descriptions: str) -> list[Tool]:
@@ -185,6 +234,15 @@ SOME_REF = {"anyOf": [S, {"$ref": "#"}]}
         (OPTIONAL, "yyyy ypyp ypyy ypyp ynny"),
         (replace(OPTIONAL, strict=True), "yyyy ypyp ypyy ypyp ynny"),
         (replace(GOOD, name="a.b"), "nnny nnnp nnny ypyp ynny"),
+        (replace(OPTIONAL, name="a.b"), "nnny nnnp nnny ypyp ynny"),
+        (
+            replace(OPTIONAL, parameters={**closed(a={"type": "array"}), "required": []}),
+            "yyyy nnnp nnny ypyp ynny",
+        ),
+        (
+            replace(GOOD, parameters=closed(a={"type": "string", "pattern": "^(?!a)b"})),
+            "ypyy nnnp nnny ppyp pnny",
+        ),
         (replace(GOOD, parameters=closed(x=SOME_REF)), "ynyy yyyp yyyy ppyp pnny"),
         (
             replace(GOOD, parameters=FREEFORM, format={"type": "text"}),

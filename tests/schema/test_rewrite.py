@@ -18,6 +18,7 @@ from app.protocols.rewrite import (
     gemini_ready,
     inline_refs,
     strict_ready,
+    with_similar_names,
     without_refused,
 )
 from app.schema import schema_checks
@@ -443,3 +444,17 @@ def test_what_is_refused_is_left_out_and_nothing_else() -> None:
     assert without_refused(closed(a=PLAIN)) == Rewrite(closed(a=PLAIN))
     again = LIMITS["openai_responses"].findings(SentTool("x", "", made.parameters))
     assert [one for one in again if one.severity == "refused"] == []
+
+
+def test_rename_when_a_required_name_is_misspelled_takes_the_similar_property() -> None:
+    inner = {**closed(street_name=S, city=S), "required": ["streetName", "town"]}
+    outer = {**closed(address=inner, zip_code=S), "required": ["zipcode"]}
+    change = with_similar_names(outer)
+    assert change.parameters["required"] == ["zip_code"]
+    assert change.parameters["properties"]["address"]["required"] == ["street_name", "town"]
+    assert change.lost == ()
+
+
+def test_rename_when_two_names_are_alike_takes_a_property_once() -> None:
+    schema = {**closed(city_name=S), "required": ["cityName", "city-name"]}
+    assert with_similar_names(schema).parameters["required"] == ["city_name", "city-name"]

@@ -38,6 +38,7 @@ from app.protocols.lint import (
     merge_by_protocol,
 )
 from app.protocols.rewrite import Rewrite, rewritten
+from app.protocols.vendor_limits import VENDOR_LIMITS
 from app.render.filters import plural, pretty
 from app.schema import strict_json
 from app.schema.outline import OutlineRow, apply_action, apply_form, outline, row_at
@@ -401,23 +402,27 @@ class Judged:
     def layout(self, strict: bool) -> tuple[list[Finding], list[tuple[str, str, list[Finding]]]]:
         """The findings shown first, and the folded ones: (title, fix, findings)."""
         first = [finding for finding in self.findings if counts(finding, strict)]
+        own = [finding for finding in self.findings if finding.profile]
         hidden = first[MOST_FIRST:]
         folds = [(f"{len(hidden)} more", "", hidden)]
         for severity, title in (("strict", "strict-mode issue"), ("ignored", "keyword")):
             rest = [
                 finding
                 for finding in self.findings
-                if finding.severity == severity and finding not in first
+                if finding.severity == severity and finding not in (*first, *own)
             ]
             fix = next((finding.fix for finding in rest if finding.fix), "")
             words = f"{plural(len(rest), title)}{' ignored' if severity == 'ignored' else ''}"
             folds.append((words, fix, rest))
+        folds.append((f"{plural(len(own), 'limit')} of single vendors", "", own))
         return first[:MOST_FIRST], [fold for fold in folds if fold[2]]
 
 
 def counts(finding: Finding, strict: bool) -> bool:
     """Whether a finding is a hint: strict mode issues only count for a strict tool, and what a
-    provider ignores without harm never counts."""
+    provider ignores without harm, or what a single vendor refuses, never counts."""
+    if finding.profile:
+        return False
     if finding.severity == "strict":
         return strict
     return finding.severity != "ignored"
@@ -728,7 +733,7 @@ async def judged(typed: TypedTool) -> Judged:
 def judgement(tool: Tool) -> Judged:
     """The check of a valid tool."""
     return Judged(
-        merge_by_protocol(findings(tool)),
+        merge_by_protocol(findings(tool, (*PROTOCOLS, *VENDOR_LIMITS))),
         acceptance_matrix(tool),
         max(estimate_tokens(tool, protocol) for protocol in PROTOCOLS),
         list(tool_as_sent(tool)),

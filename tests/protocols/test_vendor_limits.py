@@ -1,0 +1,138 @@
+"""A limit that a vendor has for itself names that vendor, and takes the protocol's place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.core.errors import BadInput
+from app.core.providers import SHIPPED
+from app.core.settings import PROTOCOLS
+from app.core.tools import Tool
+from app.protocols.lint import findings, of_group
+from app.protocols.vendor_limits import VENDOR_LIMITS, known_providers, protocol_of, tables_for
+from tests.tables import each_row
+
+Json = dict[str, Any]
+TEXT: Json = {"type": "string", "description": "Some text."}
+GOOD = Tool(
+    "look_up",
+    "Looks a text up in the store.",
+    {
+        "type": "object",
+        "properties": {"text": TEXT},
+        "required": ["text"],
+        "additionalProperties": False,
+    },
+)
+
+
+def with_parameter(**schema: Any) -> Tool:
+    properties = {"text": {**TEXT, **schema}}
+    return replace(GOOD, parameters={**GOOD.parameters, "properties": properties})
+
+
+@each_row("name", known_providers())
+def test_lint_when_any_protocol_or_profile_is_named_checks_its_protocol(name: str) -> None:
+    assert protocol_of(name) in PROTOCOLS
+    assert [one for one in findings(GOOD, (name,)) if one.severity == "refused"] == []
+    of_group([GOOD], name)
+    for table in tables_for(name):
+        assert table.protocol == protocol_of(name)
+        assert table.profile in ("", name)
+
+
+def test_lint_when_a_name_is_unknown_lists_all_names() -> None:
+    with pytest.raises(BadInput) as refused:
+        protocol_of("nobody")
+    for name in (*PROTOCOLS, *SHIPPED):
+        assert name in str(refused.value)
+
+
+@each_row(
+    ("profile", "tool", "message"),
+    [
+        (
+            "groq",
+            with_parameter(type="object", required=["a"]),
+            "Groq needs `properties` beside `required`, even if it is empty at /properties/text.",
+        ),
+        (
+            "mistral",
+            replace(GOOD, name="n" * 65),
+            f"Mistral takes names of 1 to 64 letters, digits, underscores and hyphens, "
+            f"not {'n' * 65!r}.",
+        ),
+        (
+            "deepseek",
+            replace(GOOD, name="look.up"),
+            "DeepSeek takes names of letters, digits, underscores and hyphens, not 'look.up'.",
+        ),
+        (
+            "fireworks",
+            with_parameter(type="object", anyOf=[{"required": ["a"]}, TEXT]),
+            "Fireworks AI does not accept a branch that has nothing but `required` at "
+            "/properties/text/anyOf/0.",
+        ),
+        (
+            "llamacpp",
+            with_parameter(pattern="abc"),
+            "llama.cpp needs ^ at the beginning and $ at the end of a `pattern` at "
+            "/properties/text.",
+        ),
+        (
+            "llamacpp",
+            with_parameter(pattern=r"^\d+$"),
+            r"llama.cpp cannot read \d, \w or \s in a `pattern` at /properties/text.",
+        ),
+    ],
+)
+def test_vendor_limit_when_a_tool_exceeds_it_names_the_vendor(
+    profile: str, tool: Tool, message: str
+) -> None:
+    own = [one for one in findings(tool, (profile,)) if one.profile]
+    assert [(one.severity, one.message, one.profile) for one in own] == [
+        ("refused", message, profile)
+    ]
+    assert own[0].source.startswith("https://")
+    if own[0].pointer == "/name":
+        refused = [one for one in findings(tool, (profile,)) if one.severity == "refused"]
+        assert refused == own, "the protocol's row on names is replaced"
+    assert [one for one in findings(tool) if one.profile] == []
+
+
+@each_row(
+    ("profile", "count", "messages"),
+    [
+        ("groq", 128, []),
+        ("groq", 129, ["Groq takes 128 tools in a request, not 129."]),
+        ("xai", 200, []),
+        ("xai", 201, ["xAI takes 200 tools in a request, not 201."]),
+        ("perplexity", 1, ["Perplexity takes no tools."]),
+        ("openai", 129, ["OpenAI takes 128 tools in a request, not 129."]),
+        ("together", 129, ["OpenAI takes 128 tools in a request, not 129."]),
+    ],
+)
+def test_vendor_limit_when_there_are_many_tools_replaces_the_protocols(
+    profile: str, count: int, messages: list[str]
+) -> None:
+    tools = [replace(GOOD, name=f"look_{number}", description="") for number in range(count)]
+    refused = [one for one in of_group(tools, profile) if one.severity == "refused"]
+    assert [one.message for one in refused] == messages
+
+
+@each_row(("profile", "holds"), [("openai", True), ("azure", True), ("groq", False)])
+def test_limit_of_single_models_when_a_vendor_has_others_does_not_hold(
+    profile: str, holds: bool
+) -> None:
+    found = findings(with_parameter(pattern="^(?!a)b$"), (profile,))
+    assert any("gpt-5.5" in one.family for one in found) is holds
+
+
+def test_vendor_limits_when_they_are_listed_are_known_profiles_with_sources() -> None:
+    for profile, table in VENDOR_LIMITS.items():
+        assert SHIPPED[profile].profile.protocol == table.protocol
+        assert table.rows
+        assert all(row.source.words.startswith("https://github.com/") for row in table.rows)
