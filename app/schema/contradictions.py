@@ -95,21 +95,21 @@ def contradictions(schema: Mapping[str, Any]) -> list[Contradiction]:
     """The contradictions in the parameters of a tool, whose arguments are an object; first those
     that no call can satisfy. Each keyword is reported once."""
     solver = _Solver(schema)
-    found = [
+    result = [
         Contradiction(reason, (), whole=True)
         for reason in solver.reasons([((), schema), ((), _AN_OBJECT)])
     ]
-    reported = {each.reason.place for each in found}
+    reported = {each.reason.place for each in result}
     for place, inner in all_subschemas(schema):
-        if not isinstance(inner, Mapping) or len(found) >= MOST_FOUND or _NEGATING & set(place):
+        if not isinstance(inner, Mapping) or len(result) >= MOST_FOUND or _NEGATING & set(place):
             continue
         if any(place[: len(each)] == each for each in reported if each):
             continue  # a part of what is impossible already
         for kind, reason in solver.partial_reasons(place, inner):
             if reason.place not in reported:
                 reported.add(reason.place)
-                found.append(Contradiction(reason, place, kind=kind))
-    return found
+                result.append(Contradiction(reason, place, kind=kind))
+    return result
 
 
 def similar_name(name: str, schema: Mapping[str, Any]) -> str:
@@ -118,10 +118,10 @@ def similar_name(name: str, schema: Mapping[str, Any]) -> str:
     Only properties that are not required themselves: a rename makes no name required twice.
     """
     properties, required = _mapping(schema, "properties"), schema.get("required")
-    taken = required if isinstance(required, list) else []
+    required_names = required if isinstance(required, list) else []
     by_letters: dict[str, list[str]] = {}
     for each in properties:
-        if each not in taken:
+        if each not in required_names:
             by_letters.setdefault(_letters(each), []).append(each)
     matches = get_close_matches(_letters(name), by_letters, n=2, cutoff=_SIMILAR)
     if not matches or (len(matches) > 1 and matches[0] != _letters(name)):
@@ -262,13 +262,13 @@ class _Solver:
         return checks
 
     def _of_array(self, flat: Sequence[tuple[Place, Mapping[str, Any]]]) -> list[Reason]:
-        found = _of_counts(flat, "minItems", "maxItems")
-        found += _of_counts(flat, "minContains", "maxContains")
+        reasons = _of_counts(flat, "minItems", "maxItems")
+        reasons += _of_counts(flat, "minContains", "maxContains")
         least = int(max((_number(schema, "minItems") or 0 for _, schema in flat), default=0))
         for position in range(min(least, MOST_VALUES)):
             parts = [part for part in (_item_at(*each, position) for each in flat) if part]
             if parts and (why := self.reasons(parts)):
-                found += why
+                reasons += why
                 break
             if all("prefixItems" not in schema for _, schema in flat):
                 break  # all items have the same schema
@@ -276,18 +276,18 @@ class _Solver:
             wanted = _number(schema, "minContains")
             if "contains" not in schema or wanted == 0:
                 continue
-            found += self.reasons([((*place, "contains"), schema["contains"])])
+            reasons += self.reasons([((*place, "contains"), schema["contains"])])
             most = min(
                 (n for _, each in flat if (n := _number(each, "maxItems")) is not None),
                 default=None,
             )
             if most is not None and most < (1 if wanted is None else wanted):
                 clause = f"`contains`{_at(place)} needs an item, and `maxItems` is {most:g}"
-                found.append(Reason(clause, (*place, "contains")))
-        return list(dict.fromkeys(found))
+                reasons.append(Reason(clause, (*place, "contains")))
+        return list(dict.fromkeys(reasons))
 
     def _of_object(self, flat: Sequence[tuple[Place, Mapping[str, Any]]]) -> list[Reason]:
-        found = _of_counts(flat, "minProperties", "maxProperties")
+        reasons = _of_counts(flat, "minProperties", "maxProperties")
         required = {
             name: (place, schema) for place, schema in reversed(flat) for name in _names(schema)
         }
@@ -298,18 +298,18 @@ class _Solver:
         if most is not None and len(required) > most:
             place = next(place for place, each in flat if _number(each, "maxProperties") == most)
             clause = f"more names are required than `maxProperties` {most:g}{_at(place)} allows"
-            found.append(Reason(clause, (*place, "maxProperties")))
+            reasons.append(Reason(clause, (*place, "maxProperties")))
         for name, (place, schema) in required.items():
             parts: list[Part] = []
             for each in flat:
                 closed, part = _member(*each, name, flat)
                 if closed:
-                    found.append(_undefined(name, place, schema, *each))
+                    reasons.append(_undefined(name, place, schema, *each))
                     break
                 parts += part
             else:
-                found += [_required(reason, name) for reason in self.reasons(parts)]
-        return list(dict.fromkeys(found))
+                reasons += [_required(reason, name) for reason in self.reasons(parts)]
+        return list(dict.fromkeys(reasons))
 
 
 def _at(place: Place) -> str:

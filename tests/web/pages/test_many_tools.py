@@ -31,9 +31,9 @@ async def test_a_page_judges_few_of_many_tools(
 ) -> None:
     looked: list[str] = []
 
-    def counted(tool: Tool) -> Any:
+    def counted(tool: Tool, *providers: Any) -> Any:
         looked.append(tool.name)
-        return findings(tool)
+        return findings(tool, *providers)
 
     monkeypatch.setattr(editor, "findings", counted)
     async with running(tmp_path) as engine:
