@@ -191,6 +191,7 @@ def of_group(tools: Sequence[Tool], provider: str) -> list[Finding]:
 
 
 ADVICE = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use"
+VALIDATION = "https://json-schema.org/draft/2020-12/json-schema-validation"
 FEW = (
     "https://platform.openai.com/docs/guides/function-calling#best-practices-for-defining-functions"
 )
@@ -338,7 +339,7 @@ def _contradictions(schema: Mapping[str, Any]) -> Iterator[Finding]:
         advice = f" {_advise(reason)}" if reason.missing else ""
         fix: Fix = "rename" if reason.similar else ""
         where = "/parameters" + pointer(reason.place)
-        yield Finding(severity, f"{message}.{advice}", where, source=ADVICE, inferred=True, fix=fix)
+        yield Finding(severity, f"{message}.{advice}", where, source=VALIDATION, fix=fix)
 
 
 def _advise(reason: Reason) -> str:

@@ -191,7 +191,7 @@ def test_lint_says_what_while_it_is_typed_and_a_fix_is_seen_before_it_is_taken(
 
 def test_finding_when_it_is_clicked_shows_its_line_or_field(server: Server, tab: Tab) -> None:
     text = {"type": "string", "description": "Some text."}
-    rows = {f"p{number}": text for number in range(40)}
+    rows = {f"p{number}": text for number in range(40)} | {"p30": {"type": "string"}}
     schema = {
         "type": "object",
         "properties": {**rows, "city_name": text},
@@ -224,8 +224,16 @@ def test_finding_when_it_is_clicked_shows_its_line_or_field(server: Server, tab:
     expect(tab.find("#lint")).not_to_contain_text("No call can be valid")
     assert json.loads(tab.find("#parameters").input_value())["required"] == ["city_name"]
 
-    # What htmx has drawn anew is clicked like what came with the page.
+    # What was drawn anew is clicked like what came with the page: as Python, and as a form.
+    undescribed = tab.find("#lint .finding", has_text="'p30' has no description").locator("p")
+    tab.find("#face-python").click()
+    expect(tab.find("#face-python")).to_have_attribute("aria-pressed", "true")
+    undescribed.click()
+    expect(active).to_contain_text("p30")
     tab.find("#face-form").click()
+    expect(tab.find("#face-form")).to_have_attribute("aria-pressed", "true")
+    undescribed.click()
+    expect(tab.find("[id='31.name']")).to_be_focused()
     tab.find("textarea[name=description]").fill("")
     tab.find("#lint .finding", has_text="no description").locator("p").click()
     expect(tab.find("#description")).to_be_focused()
