@@ -235,7 +235,7 @@ def test_finding_when_it_is_clicked_shows_its_line_or_field(server: Server, tab:
     undescribed.click()
     expect(tab.find("[id='31.name']")).to_be_focused()
     tab.find("textarea[name=description]").fill("")
-    tab.find("#lint .finding", has_text="no description").locator("p").click()
+    tab.find("#lint .finding", has_text="The tool has no description").locator("p").click()
     expect(tab.find("#description")).to_be_focused()
 
 
