@@ -24,7 +24,7 @@ from app.protocols.gemini import limits as gemini
 from app.protocols.limits import Finding, Fix, Node, SentTool, Severity, at, nodes
 from app.protocols.registry import FACTS
 from app.protocols.vendor_limits import protocol_of, tables_for
-from app.schema.contradictions import Reason, contradictions, similar_name
+from app.schema.contradictions import MOST_FOUND, Reason, contradictions, similar_name
 from app.schema.schema_checks import pointer
 
 __all__ = [
@@ -353,8 +353,8 @@ def _mismatches(node: Node) -> Iterator[Finding]:
         not node.keys.keys() & _OTHER_PROPERTIES
         and node.keys.get("additionalProperties") is not False
     ):
-        for name in sorted(node.required - node.properties.keys()):
-            similar = similar_name(name, node.keys)
+        for number, name in enumerate(sorted(node.required - node.properties.keys())):
+            similar = similar_name(name, node.keys) if number < MOST_FOUND else ""
             advice = f"did you mean {similar!r}?" if similar else "define it, or correct its name."
             message = (
                 f"{name[:60]!r} is required{at(node.place)} but is not in `properties`: {advice}"

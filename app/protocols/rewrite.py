@@ -36,7 +36,7 @@ from app.protocols.rewrite_parts import (
     without_patterns,
 )
 from app.schema import schema_checks
-from app.schema.contradictions import similar_name
+from app.schema.contradictions import MOST_FOUND, similar_name
 from app.schema.schema_checks import Place, all_subschemas, pointer
 
 STRICT_PROTOCOLS = tuple(name for name in PROTOCOLS if FACTS[name].strict is None)
@@ -118,10 +118,14 @@ def _renamed(schema: Any) -> Any:
     names, properties = schema.get("required"), schema.get("properties")
     if isinstance(names, list) and isinstance(properties, Mapping):
         result["required"] = renamed = list(names)
-        for index, name in enumerate(names):
-            if isinstance(name, str) and name not in properties:
-                rest = {**schema, "required": renamed}
-                renamed[index] = similar_name(name, rest) or name
+        missing = [
+            (index, name)
+            for index, name in enumerate(names)
+            if isinstance(name, str) and name not in properties
+        ]
+        for index, name in missing[:MOST_FOUND]:
+            rest = {**schema, "required": renamed}
+            renamed[index] = similar_name(name, rest) or name
     return result
 
 

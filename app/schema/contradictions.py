@@ -11,6 +11,7 @@ the reasons are returned with the place of the keyword that is to blame; otherwi
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -22,12 +23,14 @@ from app.core.late import dataclass
 from app.schema import schema_checks
 from app.schema.schema_checks import Place, all_subschemas, is_local, is_number, pointer, resolve
 
-MOST_STEPS = 5_000
-"""The most schemas that are evaluated; beyond that nothing further is found."""
+MOST_STEPS = 50_000
+"""The most schemas that are looked at, again and again; beyond that nothing further is found."""
 MOST_DEPTH = 100
 MOST_VALUES = 1_000
 """An enum with more values is not tried value by value."""
 MOST_FOUND = 20
+MOST_COMPARED = 100
+"""With more properties a misspelled name is compared with none."""
 _SIMILAR = 0.75
 """The least similarity of a misspelled name, by `difflib`."""
 
@@ -118,6 +121,8 @@ def similar_name(name: str, schema: Mapping[str, Any]) -> str:
     Only properties that are not required themselves: a rename makes no name required twice.
     """
     properties, required = _mapping(schema, "properties"), schema.get("required")
+    if len(properties) > MOST_COMPARED:
+        return ""
     required_names = required if isinstance(required, list) else []
     by_letters: dict[str, list[str]] = {}
     for each in properties:
@@ -149,6 +154,8 @@ class _Solver:
     def reasons(self, parts: Sequence[Part]) -> list[Reason]:
         """Why no value satisfies all of `parts`; () if one may."""
         key = tuple(id(schema) for _, schema in parts)
+        if self.left < 0:
+            return []
         if key not in self.known:
             self.known[key] = []  # while it is open, a schema that leads back to itself may hold
             if self.depth < MOST_DEPTH:
@@ -166,7 +173,8 @@ class _Solver:
             yield from (("", reason) for reason in whole)
             return
         flat = self._flatten([(place, schema)])
-        if any("enum" in each or "const" in each for _, each in flat):
+        self.left -= len(flat)
+        if self.left < 0 or any("enum" in each or "const" in each for _, each in flat):
             return
         kinds = _kinds_left(flat)
         for kind, find in self._by_kind(kinds).items():
@@ -178,7 +186,8 @@ class _Solver:
         flat: list[tuple[Place, Mapping[str, Any]]] = []
         seen: set[int] = set()
         todo = list(reversed(parts))
-        while todo and len(flat) < MOST_STEPS:
+        while todo and self.left >= 0:
+            self.left -= 1
             place, schema = todo.pop()
             if schema is False:
                 flat.append((place, _FALSE))
@@ -202,7 +211,7 @@ class _Solver:
         chosen: frozenset[tuple[int, str]] = frozenset(),
     ) -> list[Reason]:
         """`chosen` are the choices (anyOf, oneOf) one of whose branches is in `flat`."""
-        self.left -= 1
+        self.left -= len(flat) + sum(len(_list(schema, "enum")) for _, schema in flat)
         if self.left < 0:
             return []
         for place, schema in flat:
@@ -300,6 +309,9 @@ class _Solver:
             clause = f"more names are required than `maxProperties` {most:g}{_at(place)} allows"
             reasons.append(Reason(clause, (*place, "maxProperties")))
         for name, (place, schema) in required.items():
+            if len(reasons) >= MOST_FOUND:
+                break
+            self.left -= len(flat)
             parts: list[Part] = []
             for each in flat:
                 closed, part = _member(*each, name, flat)
@@ -323,6 +335,11 @@ def _place_of(ref: str) -> Place:
 def _mapping(schema: Mapping[str, Any], keyword: str) -> Mapping[str, Any]:
     value = schema.get(keyword)
     return value if isinstance(value, Mapping) else {}
+
+
+def _list(schema: Mapping[str, Any], keyword: str) -> list[Any]:
+    value = schema.get(keyword)
+    return value if isinstance(value, list) else []
 
 
 def _names(schema: Mapping[str, Any]) -> list[str]:
@@ -390,17 +407,20 @@ def _kind_of(value: Any) -> str:
     return "object"
 
 
-def _is_same(first: Any, second: Any) -> bool:
-    """Equality of JSON: true is not 1, 1.0 is 1."""
-    if isinstance(first, bool) or isinstance(second, bool):
-        return first is second
-    if isinstance(first, list) and isinstance(second, list):
-        return len(first) == len(second) and all(map(_is_same, first, second))
-    if isinstance(first, Mapping) and isinstance(second, Mapping):
-        return first.keys() == second.keys() and all(
-            _is_same(first[key], second[key]) for key in first
-        )
-    return bool(first == second)
+def _json_key(value: Any) -> str:
+    """The same text for values that JSON Schema calls equal: true is not 1, 1.0 is 1."""
+    return json.dumps(_with_integers(value), sort_keys=True)
+
+
+def _with_integers(value: Any) -> Any:
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case list():
+            return [_with_integers(item) for item in value]
+        case Mapping():
+            return {key: _with_integers(item) for key, item in value.items()}
+    return value
 
 
 def _values_left(
@@ -449,7 +469,8 @@ def _values_left(
 
 
 def _common(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
-    return [value for value in first if any(_is_same(value, other) for other in second)]
+    keys = set(map(_json_key, second))
+    return [value for value in first if _json_key(value) in keys]
 
 
 # Bounds.

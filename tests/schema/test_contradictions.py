@@ -324,3 +324,18 @@ def test_contradictions_when_references_are_deep_do_not_exhaust_the_stack() -> N
     assert isinstance(contradictions(chain(2000)), list)
     twenty, eighty = (lines_of("app/schema", partial(contradictions, chain(n))) for n in (20, 80))
     assert eighty < 8 * twenty
+
+
+def enums(count: int) -> Json:
+    return closed(x={"allOf": [{"enum": list(range(count))} for _ in range(10)]})
+
+
+def misspelled(count: int) -> Json:
+    names = [f"name{number}" for number in range(count)]
+    return closed([f"{name}_" for name in names], **dict.fromkeys(names, TEXT))
+
+
+def test_contradictions_when_a_schema_grows_take_linear_work() -> None:
+    for make in (enums, misspelled):
+        small, large = (lines_of("app/schema", partial(contradictions, make(n))) for n in (25, 100))
+        assert large < 8 * small, make
