@@ -79,7 +79,7 @@ _TABLES: tuple[LimitTable, ...] = (
              Limit("needs `properties` beside `required`, even if it is empty", _lacks_properties,
                    Citation("https://github.com/usestrix/strix/issues/1088"),
                    "invalid JSON schema for tool {tool.name}, function.parameters: 'required' "
-                   "present but 'properties' is missing"),
+                   "present but 'properties' is missing", subject="properties"),
          ),
          of_request=(
              too_many_tools(128, Citation("https://github.com/gsd-build/gsd-2/issues/4376"),

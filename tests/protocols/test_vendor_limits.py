@@ -60,6 +60,11 @@ def test_lint_when_a_name_is_unknown_lists_all_names() -> None:
             "Groq needs `properties` beside `required`, even if it is empty at /properties/text.",
         ),
         (
+            "groq",
+            replace(GOOD, parameters={"type": "object", "required": []}),
+            "Groq needs `properties` beside `required`, even if it is empty.",
+        ),
+        (
             "mistral",
             replace(GOOD, name="n" * 65),
             f"Mistral takes names of 1 to 64 letters, digits, underscores and hyphens, "
@@ -97,9 +102,9 @@ def test_vendor_limit_when_a_tool_exceeds_it_names_the_vendor(
         ("refused", message, profile)
     ]
     assert own[0].source.startswith("https://")
-    if own[0].pointer == "/name":
+    if own[0].pointer in ("/name", "/parameters"):
         refused = [one for one in findings(tool, (profile,)) if one.severity == "refused"]
-        assert refused == own, "the protocol's row on names is replaced"
+        assert refused == own, "the protocol's row on the same subject is replaced"
     assert [one for one in findings(tool) if one.profile] == []
 
 

@@ -203,7 +203,7 @@ SCHEMA_LIMITS: tuple[Limit[Node], ...] = (
     _row("needs `properties` at the root, even if it is empty",
          at_root(lambda n: n.keys.get("type") == "object" and "properties" not in n.keys),
          Citation("https://github.com/spring-projects/spring-ai/issues/4776"),
-         "In context=(), object schema missing properties."),
+         "In context=(), object schema missing properties.", subject="properties"),
     _row("takes JSON Schema draft 2020-12 alone, whatever $schema says{why}", is_other_draft,
          _ASSUMED_GUIDE, "the schema is not valid under draft 2020-12 of JSON Schema."),
     _row("does not accept oneOf, anyOf, allOf, enum, const or not at the top level",
