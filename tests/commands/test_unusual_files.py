@@ -17,7 +17,7 @@ from tests.commands.conftest import Typed
 from tests.served import command, environment
 
 MIB = 1 << 20
-TOOLS = json.dumps([{"name": "get_time", "description": "The time."}])
+TOOLS = json.dumps([{"name": "get_time", "description": "The time.", "parameters": {}}])
 SPEC = json.dumps(
     {"playground_batch": 1, "tools": ["./pipe"], "cases": [{"id": "a", "prompt": "x"}]}
 )
