@@ -1,8 +1,9 @@
 """Each operation of an OpenAPI 3 or Swagger 2 document as an HTTP tool; follows only local refs.
 
-Path, query and header parameters and the members of a JSON body become arguments; a security scheme
-becomes a header with the name of a variable.
-https://spec.openapis.org/oas/v3.1.0
+Parameters, and the members of a JSON body or a form, become arguments; what a placeholder in the
+URL or a header cannot express is written as a parameter with its style. A security scheme becomes a
+header, a query parameter or a cookie with the name of a variable.
+https://spec.openapis.org/oas/v3.2.0
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urljoin
 
 from app.core.late import dataclass
 from app.exchange.openapi_documents import (
     FORM,
     JSON,
+    MULTIPART,
     Schemas,
     UnresolvedRef,
     convert_operation,
@@ -32,11 +34,12 @@ from app.exchange.tool_entry import (
     clip,
     refused_tool,
 )
+from app.schema.http_parameters import EXPLODED, STYLES
 from app.schema.names import PORTABLE_NAME, legal_name, shorten_name
 from app.secrets.config_secrets import variable
 
 KIND = "OpenAPI operation"
-_METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
+_METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "query", "trace")
 _WITH_BODY = ("post", "put", "patch")
 _NOT_SET = ("accept", "content-type", "authorization", "host", "content-length", "cookie", "te")
 _JSON = re.compile(r"application/(?:[\w.+-]*\+)?json\b|\*/\*", re.I)
@@ -46,6 +49,15 @@ _WHOLE = (
 )
 """Keywords about a body as a whole, which its members cannot express separately."""
 _NO_HOST = "example.invalid"
+_ROOTS = ("paths", "webhooks", "components")
+"""Members that a document of OpenAPI has one of."""
+
+_SCALARS = {"string", "number", "integer", "boolean", "null"}
+_PLACEHOLDER = re.compile(r"\{([^{}/]*)\}")
+_FILE = (
+    "The content of the file as text, or bytes as a data URL, like "
+    "data:image/png;name=photo.png;base64,iVBORw0..."
+)
 
 
 @dataclass
@@ -55,10 +67,40 @@ class _OperationTool:
     notes: list[str] = field(default_factory=list)
     properties: dict[str, Any] = field(default_factory=dict)
     required: list[str] = field(default_factory=list)
-    query: list[str] = field(default_factory=list)
+    fixed: list[str] = field(default_factory=list)  # pairs of the query that stand in the path
+    query: dict[str, str] = field(default_factory=dict)  # name -> argument, as a placeholder
     headers: dict[str, str] = field(default_factory=dict)
-    places: dict[str, str] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)  # name in the path -> argument
+    parameters: list[dict[str, Any]] = field(default_factory=list)  # those of the config
     body: Any = None
+
+    def drop(self, place: str, name: str) -> bool:
+        """Takes a query parameter, a header or a cookie back; whether there was one."""
+        same = str.lower if place == "header" else str
+        arguments = []
+        for entry in [one for one in self.parameters if one["in"] == place]:
+            if same(entry["name"]) == same(name):
+                self.parameters.remove(entry)
+                arguments.append(entry.get("argument", entry["name"]))
+        if place == "query" and name in self.query:
+            arguments.append(self.query.pop(name))
+        if place == "header":
+            for header in [header for header in self.headers if same(header) == same(name)]:
+                value = self.headers.pop(header)
+                arguments.append(value.removeprefix("{{ args.").removesuffix(" }}"))
+        for argument in arguments:
+            if self.properties.pop(argument, None) is not None and argument in self.required:
+                self.required.remove(argument)
+        return bool(arguments)
+
+
+@dataclass(frozen=True)
+class _Key:
+    """Where a security scheme sends its key; `value` names the variable."""
+
+    place: str
+    name: str
+    value: str
 
 
 class _InvalidOperation(ValueError):
@@ -67,7 +109,21 @@ class _InvalidOperation(ValueError):
 
 def is_document(entry: Mapping[str, Any]) -> bool:
     """Whether `entry` is an OpenAPI or a Swagger document."""
-    return isinstance(entry.get("openapi", entry.get("swagger")), str | float) and "paths" in entry
+    version = entry.get("openapi", entry.get("swagger"))
+    return isinstance(version, str | float) and any(name in entry for name in _ROOTS)
+
+
+def document_notes(document: Mapping[str, Any]) -> list[str]:
+    """Sentences about what beside its paths is in the document."""
+    webhooks = document.get("webhooks")
+    if not isinstance(webhooks, Mapping) or not webhooks or not document.get("paths"):
+        return []
+    names = [clip(name, 40) for name in webhooks]
+    more = f" and {len(names) - 5} more" if names[5:] else ""
+    return [
+        f"Its webhooks were left out: {', '.join(names[:5])}{more}. They are requests that the API "
+        "sends, not ones that a tool can make."
+    ]
 
 
 def tools(
@@ -82,10 +138,13 @@ def tools(
     if swagger:
         document = convert_swagger(document)
     schemas = Schemas(document)
-    paths = document["paths"]
-    for path, item in paths.items() if isinstance(paths, Mapping) else ():
+    paths = document.get("paths")
+    if not isinstance(paths, Mapping) or not paths:
+        yield refused_tool({}, KIND, _title(document) or "OpenAPI", _without_paths(document))
+        return
+    for path, item in paths.items():
         form = {"path": path}
-        if pick is not None and not any(key({**form, "method": way}) in pick for way in _METHODS):
+        if pick is not None and not any(name.partition(" ")[2] == str(path) for name in pick):
             continue
         try:
             item = _item(schemas, item)
@@ -93,29 +152,47 @@ def tools(
             refused = refused_tool(form, KIND, str(path), str(error))
             yield replace(refused, refers=error.refers)
             continue
-        for method in _METHODS:
-            picked = pick is None or key({**form, "method": method}) in pick
-            if picked and isinstance(item.get(method), Mapping):
-                yield _operation(document, schemas, str(path), item, method)
+        for method, operation in _operations(item):
+            if pick is None or key({**form, "method": method}) in pick:
+                yield _operation(document, schemas, str(path), item, method, operation)
 
 
 def choices(document: Mapping[str, Any]) -> Iterator[ToolListItem]:
     """The operations, without their arguments; those of unreadable paths are left out."""
     schemas = Schemas(document)
-    paths = document["paths"]
+    paths = document.get("paths")
     for path, item in paths.items() if isinstance(paths, Mapping) else ():
         with suppress(UnresolvedRef):
             item = _item(schemas, item)
-            for method in _METHODS:
-                if isinstance(item.get(method), Mapping):
-                    operation = schemas.target(item[method])
-                    operation = operation if isinstance(operation, Mapping) else {}
-                    name = _name(operation, str(path), method)
-                    form = {"path": path, "method": method}
-                    summary = clip(_description(operation).partition("\n")[0], 160)
-                    tags = operation.get("tags")
-                    tag = tags[0] if isinstance(tags, list) and tags else ""
-                    yield ToolListItem(key(form), name, summary, clip(tag, 60))
+            for method, operation in _operations(item):
+                operation = schemas.target(operation)
+                operation = operation if isinstance(operation, Mapping) else {}
+                name = _name(operation, str(path), method)
+                form = {"path": path, "method": method}
+                summary = clip(_description(operation).partition("\n")[0], 160)
+                tags = operation.get("tags")
+                tag = tags[0] if isinstance(tags, list) and tags else ""
+                yield ToolListItem(key(form), name, summary, clip(tag, 60))
+
+
+def _without_paths(document: Mapping[str, Any]) -> str:
+    """Why a document without paths has no operation."""
+    if document.get("webhooks"):
+        return (
+            "This is an OpenAPI document with webhooks alone. They are requests that the API "
+            "sends, not ones that a tool can make; import a document with paths."
+        )
+    return "This OpenAPI document has no paths, so it has no operation; import one that has."
+
+
+def _operations(item: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The (method, operation) pairs of a path."""
+    more = item.get("additionalOperations")
+    more = more if isinstance(more, Mapping) else {}
+    for methods, holder in ((_METHODS, item), (tuple(map(str, more)), more)):
+        for method in methods:
+            if isinstance(holder.get(method), Mapping):
+                yield method, holder[method]
 
 
 def key(form: Mapping[str, Any]) -> str:
@@ -132,9 +209,13 @@ def _item(schemas: Schemas, item: Any) -> Mapping[str, Any]:
 
 
 def _operation(
-    document: Mapping[str, Any], schemas: Schemas, path: str, item: Mapping[str, Any], method: str
+    document: Mapping[str, Any],
+    schemas: Schemas,
+    path: str,
+    item: Mapping[str, Any],
+    method: str,
+    operation: Mapping[str, Any],
 ) -> ImportedTool:
-    operation = item[method]
     form = {"path": path, "method": method, "operation": operation}
     name = _name(operation, path, method)
     tool = _OperationTool()
@@ -145,10 +226,14 @@ def _operation(
                 "What this operation refers to is not an object; correct the document."
             )
         name = _name(operation, path, method)
+        if method == "trace":
+            raise _InvalidOperation("TRACE is about the connection itself; no tool sends it.")
         if document.get("swagger"):
             operation = convert_operation(document, schemas, item, operation)
         server = _server(document, item, operation, tool)
+        path = _without_fragment(path, tool)
         _parameters(schemas, path, item, operation, tool)
+        url = server + _path(path, tool)
         _body(schemas, operation, method, tool)
         _security(document, schemas, operation, tool)
         parameters = schemas.closed(
@@ -159,9 +244,14 @@ def _operation(
         return replace(refused, pointer="/parameters", refers=error.refers)
     except _InvalidOperation as error:
         return refused_tool(form, KIND, name, str(error))
-    config: dict[str, Any] = {"method": method.upper(), "url": server + _path(path, tool)}
-    if tool.query:
-        config["url"] += "?" + "&".join(tool.query)
+    query = [f"{quote(name, safe='')}={{{argument}}}" for name, argument in tool.query.items()]
+    if tool.fixed or query:
+        url += "?" + "&".join([*tool.fixed, *query])
+    if method in _METHODS:
+        method = method.upper()
+    config: dict[str, Any] = {"method": method, "url": url}
+    if tool.parameters:
+        config["parameters"] = tool.parameters
     if tool.headers:
         config["headers"] = tool.headers
     if tool.body is not None:
@@ -216,6 +306,9 @@ def _server(
             if len(listed) > 1:
                 tool.notes.append("The document names several servers; this is the first.")
             break
+    own = document.get("$self")
+    if isinstance(own, str) and re.match(r"https?://", own, re.I):
+        url = urljoin(own, url)
     if re.match(r"//[^/]", url):
         tool.notes.append("Its server names no scheme; https is used.")
         url = f"https:{url}"
@@ -269,10 +362,16 @@ def _parameters(
             parameter = schemas.target(entry)
             if isinstance(parameter, Mapping):
                 parameters[str(parameter.get("in")), str(parameter.get("name"))] = parameter
+    names = list(dict.fromkeys(_PLACEHOLDER.findall(path)))
     for (where, name), parameter in parameters.items():
-        _parameter(schemas, where, name, parameter, tool)
-    for name in re.findall(r"\{([^{}/]*)\}", path):
-        if name not in tool.places:
+        if where == "path" and name not in names:
+            tool.notes.append(f"{clip(name)!a} was left out: the path has no place for it.")
+        else:
+            _parameter(schemas, where, name, parameter, tool)
+    for name in names:
+        # A place in the query of the path may be that of a query parameter.
+        is_query = ("query", name) in parameters and f"{{{name}}}" not in path.partition("?")[0]
+        if name not in tool.places and not is_query:
             tool.notes.append(f"{clip(name)!a} in the path is not described; it is any text.")
             _parameter(schemas, "path", name, {"schema": {"type": "string"}}, tool)
 
@@ -280,45 +379,126 @@ def _parameters(
 def _parameter(
     schemas: Schemas, where: str, name: str, parameter: Mapping[str, Any], tool: _OperationTool
 ) -> None:
-    if where == "cookie":
-        tool.notes.append(f"The cookie {clip(name)!a} was left out: tools send none.")
+    if where not in STYLES or where == "body":
+        tool.notes.append(
+            f"{clip(name)!a} was left out: it is in {clip(where)!a}, which is unknown."
+        )
         return
     if where == "header" and name.lower() in _NOT_SET:
         return
-    if where not in ("path", "query", "header"):
-        return
     content = parameter.get("content")
-    schema = parameter.get("schema", _first(content) if isinstance(content, Mapping) else {})
-    schema = schemas.rewritten(schema)
+    media_types = content if isinstance(content, Mapping) else {}
+    kind = str(next(iter(media_types), ""))
+    media = schemas.target(media_types.get(kind))
+    media = media if isinstance(media, Mapping) else {}
+    schema = schemas.rewritten(parameter.get("schema", media.get("schema", {})))
     if isinstance(parameter.get("description"), str) and isinstance(schema, Mapping):
         schema = {**schema, "description": parameter["description"]}
     argument = _argument(name, where, tool)
     tool.properties[argument] = schema
     if parameter.get("required") is True or where == "path":
         tool.required.append(argument)
-    if style := _actual_style(where, parameter, _types(schemas.followed(schema))):
-        tool.notes.append(f"{argument} is sent as {style}; the document asks for another way.")
-    match where:
-        case "path":
-            tool.places[name] = argument
-        case "query":
-            tool.query.append(f"{quote(name, safe='')}={{{argument}}}")
-        case _:
-            tool.headers[name] = f"{{{{ args.{argument} }}}}"
+    if where == "path":
+        tool.places[name] = argument
+    types = _all_types(schemas, schema)
+    entry = {"in": where, "name": name}
+    if argument != name:
+        entry["argument"] = argument
+    if kind or where == "querystring":
+        entry["content_type"] = kind or JSON
+        if media.get("encoding"):
+            tool.notes.append(f"The encoding of {argument} was left out.")
+    else:
+        entry |= _style(where, parameter, argument, tool)
+        _note_nested(schemas, schema, entry, argument, tool)
+    if not _is_placeholder(entry, types):
+        tool.parameters.append(entry)
+    elif where == "query":
+        tool.query[name] = argument
+    elif where == "header":
+        tool.headers[name] = f"{{{{ args.{argument} }}}}"
 
 
-def _actual_style(where: str, parameter: Mapping[str, Any], types: Collection[str]) -> str:
-    """The style in which a value is sent if it differs from the one of `parameter`, or ""."""
-    style, explode = parameter.get("style"), parameter.get("explode")
-    if where != "query":
-        if style in ("matrix", "label"):
-            return "it is"
-        return "JSON" if "content" not in parameter and {"array", "object"} & {*types} else ""
-    if "content" in parameter:
-        return "" if types and not {"array", "string"} & {*types} else "plain pairs"
-    if style in ("deepObject", "spaceDelimited", "pipeDelimited") or explode is False:
-        return "plain pairs"
-    return "JSON" if "object" in types else ""
+def _style(
+    where: str, given: Mapping[str, Any], argument: str, tool: _OperationTool
+) -> dict[str, Any]:
+    """The members of a parameter about its style, without those that are the default."""
+    members: dict[str, Any] = {}
+    default = STYLES[where][0]
+    style = given.get("style", default)
+    if style not in STYLES[where]:
+        tool.notes.append(
+            f"The document gives {argument} the style {clip(style)!a}, which a {where} parameter "
+            f"cannot have; it is sent as {default or 'form'}."
+        )
+        style = default
+    if style != default:
+        members["style"] = style
+    explode = given.get("explode")
+    if isinstance(explode, bool) and explode != (style in EXPLODED):
+        members["explode"] = explode
+    if given.get("allowReserved") is True and where in ("path", "query", "body"):
+        members["allow_reserved"] = True
+    return members
+
+
+def _is_placeholder(entry: Mapping[str, Any], types: Collection[str] | None) -> bool:
+    """Whether a placeholder in the URL or a header sends the same as this parameter."""
+    if types is None or not entry.keys() <= {"in", "name", "argument", "explode"}:
+        return False
+    if entry["in"] == "query" and "explode" not in entry:
+        return {*types} <= _SCALARS | {"array"}
+    return entry["in"] in ("path", "query", "header") and {*types} <= _SCALARS
+
+
+def _note_nested(
+    schemas: Schemas, schema: Any, entry: Mapping[str, Any], argument: str, tool: _OperationTool
+) -> None:
+    """Says how lists and objects within the value are sent: no style of OpenAPI has them."""
+    schema = schemas.followed(schema)
+    if not isinstance(schema, Mapping):
+        return
+    members = schema.get("properties")
+    inner = [schema.get("items"), schema.get("additionalProperties")]
+    inner += members.values() if isinstance(members, Mapping) else []
+    kinds = [_all_types(schemas, value) for value in inner if isinstance(value, Mapping)]
+    nested = any(kind is not None and {"array", "object"} & {*kind} for kind in kinds)
+    if entry.get("style") == "deepObject" and (nested or "array" in _types(schema)):
+        tool.notes.append(
+            f"OpenAPI does not say how lists and objects in {argument} are sent as deepObject; "
+            f"they are sent as {clip(entry['name'])}[a][0]=..."
+        )
+    elif nested and {"array", "object"} & {*_types(schema)}:
+        tool.notes.append(f"Lists and objects within {argument} are sent as JSON.")
+
+
+def _all_types(schemas: Schemas, schema: Any, depth: int = 0) -> set[str] | None:
+    """The types that a value may have; None if the schema does not limit them."""
+    schema = schemas.followed(schema)
+    if not isinstance(schema, Mapping) or depth > 8:
+        return None
+    if kinds := _types(schema):
+        return set(kinds)
+    values = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    if isinstance(values, list):
+        return {_type_of(value) for value in values}
+    for word in ("anyOf", "oneOf"):
+        if isinstance(schema.get(word), list) and schema[word]:
+            several = [_all_types(schemas, inner, depth + 1) for inner in schema[word]]
+            return set().union(*filter(None, several)) if all(several) else None
+    if isinstance(schema.get("allOf"), list):
+        known = [_all_types(schemas, inner, depth + 1) for inner in schema["allOf"]]
+        return next(filter(None, known), None)
+    return None
+
+
+def _type_of(value: Any) -> str:
+    match value:
+        case Mapping():
+            return "object"
+        case list():
+            return "array"
+    return "string"
 
 
 def _is_object(schemas: Schemas, schema: Any) -> bool:
@@ -347,15 +527,41 @@ def _argument(name: str, where: str, tool: _OperationTool) -> str:
     return free
 
 
+def _without_fragment(path: str, tool: _OperationTool) -> str:
+    """The path without `#...`, which is no part of an address and only makes it unique."""
+    path, sign, fragment = path.partition("#")
+    if sign:
+        tool.notes.append(f"{clip('#' + fragment)!a} at the end of its path was left out.")
+    return path
+
+
 def _path(path: str, tool: _OperationTool) -> str:
-    """The path with its placeholders named by the arguments, and all else URL-encoded."""
-    url_path = ""
-    for place, text in enumerate(re.split(r"\{([^{}/]*)\}", path)):
-        if place % 2 == 0:
-            url_path += quote(text, safe="/:@!$&'()*+,;=~%-._")
-        else:
-            url_path += f"{{{tool.places[text]}}}"
+    """The path with its placeholders named by the arguments, and all else URL-encoded. What follows
+    a `?` in it becomes `tool.fixed`."""
+    path, _, query = path.partition("?")
+    for pair in filter(None, query.split("&")):
+        _add_fixed(pair, tool)
+    url_path = _with_arguments(path, "/:@!$&'()*+,;=~%-._", tool)
     return url_path if url_path.startswith("/") else f"/{url_path}"
+
+
+def _add_fixed(pair: str, tool: _OperationTool) -> None:
+    """A pair of the query that stands in the path; it wins over a parameter of its name, unless it
+    is a place for that."""
+    name = unquote(pair.partition("=")[0])
+    if any(place not in tool.places for place in _PLACEHOLDER.findall(pair)):
+        return  # the place of a query parameter, which is sent anyway
+    if not _PLACEHOLDER.search(name) and tool.drop("query", name):
+        tool.notes.append(f"{clip(name)!a} is no argument: the path says {clip(pair)!a}.")
+    tool.fixed.append(_with_arguments(pair, "/:@!$'()*+,;=~%-._?", tool))
+
+
+def _with_arguments(text: str, safe: str, tool: _OperationTool) -> str:
+    parts = _PLACEHOLDER.split(text)
+    return "".join(
+        f"{{{tool.places[part]}}}" if number % 2 else quote(part, safe=safe)
+        for number, part in enumerate(parts)
+    )
 
 
 # -- the body
@@ -372,40 +578,35 @@ def _body(
     kinds = [str(kind) for kind in content]
     picked = next((kind for kind in kinds if _JSON.match(kind)), None)
     if picked is None:
-        picked = FORM if FORM in kinds else kinds[0]
-    if picked.startswith("multipart/"):
+        picked = next((kind for kind in (FORM, MULTIPART) if kind in kinds), kinds[0])
+    if picked.startswith("multipart/") and picked != MULTIPART:
         raise _InvalidOperation(
-            "It is sent files as multipart, which an http tool cannot send; write its own."
+            f"Its body is {clip(picked)}; of these a tool sends {MULTIPART} alone."
         )
-    media = content[picked]
-    schema = schemas.rewritten(media.get("schema", {})) if isinstance(media, Mapping) else {}
+    media = schemas.target(content[picked])
+    media = media if isinstance(media, Mapping) else {}
+    schema = schemas.rewritten(media.get("schema", {}))
     flat = schemas.followed(schema)
-    way = "form" if picked == FORM else "json"
+    if picked in (FORM, MULTIPART):
+        _form(schemas, media, flat, picked, tool)
+        return
+    if "itemSchema" in media:
+        tool.notes.append(f"Its body is a series of items as {clip(picked)}, sent as one text.")
     kind = picked if picked != "*/*" else JSON
-    if (_JSON.match(picked) or way == "form") and _is_flat(flat, tool):
+    if _JSON.match(picked) and _is_flat(flat, tool):
         required = flat.get("required", [])
-        tool.notes += [
-            f"{word} of its body ({flat[word]!s:.60}) was left out, because the members of the "
-            "body are arguments of their own."
-            for word in _WHOLE
-            if flat.get(word) and flat[word] is not True
-        ]
+        lost = [word for word in _WHOLE if flat.get(word) and flat[word] is not True]
+        tool.notes += [_lost(word, flat[word]) for word in lost]
         for name, prop in flat["properties"].items():
             followed = schemas.followed(prop)
             if isinstance(followed, Mapping) and followed.get("readOnly") is True:
                 continue
             tool.properties[name] = prop
             tool.required += [name] if name in required else []
-        tool.body = way
-        nested = [name for name, prop in flat["properties"].items() if _is_object(schemas, prop)]
-        if way == "form" and nested:
-            names = ", ".join(nested[:5]) + (" and others" if nested[5:] else "")
-            tool.notes.append(f"An object is sent as JSON within the form: {clip(names)}.")
-        if way == "json" and kind != JSON:
+        tool.body = "json"
+        if kind != JSON:
             tool.headers["Content-Type"] = kind
         return
-    if way == "form":
-        raise _InvalidOperation("Its form has no plain members, so no arguments can be made of it.")
     name = _argument("body", "body", tool)
     tool.properties[name] = schema if _JSON.match(picked) else {"type": "string"}
     tool.required += [name] if body.get("required") is True else []
@@ -426,9 +627,138 @@ def _is_flat(schema: Any, tool: _OperationTool) -> bool:
     return legal and not any(name in tool.properties for name in names)
 
 
-def _first(content: Mapping[str, Any]) -> Any:
-    media = next(iter(content.values()), None)
-    return media.get("schema", {}) if isinstance(media, Mapping) else {}
+def _form(
+    schemas: Schemas, media: Mapping[str, Any], schema: Any, kind: str, tool: _OperationTool
+) -> None:
+    """The members of a form as arguments, each written as its encoding says."""
+    members, required = _form_members(schemas, schema, tool)
+    if not members:
+        raise _InvalidOperation("Its form has no plain members, so no arguments can be made of it.")
+    encodings = media.get("encoding")
+    nested = []
+    for name, prop in members.items():
+        followed = schemas.followed(prop)
+        if isinstance(followed, Mapping) and followed.get("readOnly") is True:
+            continue
+        legal = re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name) and name not in tool.properties
+        argument = name if legal else _argument(name, "body", tool)
+        entry: dict[str, Any] = {} if argument == name else {"argument": argument}
+        encoding = encodings.get(name) if isinstance(encodings, Mapping) else None
+        if isinstance(encoding, Mapping):
+            entry |= _encoding(encoding, argument, kind, tool)
+        if kind == MULTIPART and _is_file(schemas, prop):
+            entry["file"] = True
+            prop = _file_schema(schemas, prop)
+        elif "style" not in entry and _is_object(schemas, prop):
+            nested.append(name)
+        if entry:
+            tool.parameters.append({"in": "body", "name": name, **entry})
+        tool.properties[argument] = prop
+        tool.required += [argument] if name in required else []
+    tool.body = "form" if kind == FORM else "multipart"
+    if nested and kind == FORM:
+        names = ", ".join(nested[:5]) + (" and others" if nested[5:] else "")
+        tool.notes.append(f"An object is sent as JSON within the form: {clip(names)}.")
+
+
+def _form_members(
+    schemas: Schemas, schema: Any, tool: _OperationTool, depth: int = 0
+) -> tuple[dict[str, Any], set[str]]:
+    """(the members of an object by name, those that are required). Those of `allOf` belong to it;
+    of alternatives all members do, and are required only where all agree."""
+    schema = schemas.followed(schema)
+    if not isinstance(schema, Mapping) or depth > 8:
+        return {}, set()
+    own = schema.get("properties")
+    members = dict(own) if isinstance(own, Mapping) else {}
+    listed = schema.get("required")
+    required = (
+        {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set()
+    )
+    for word in ("allOf", "anyOf", "oneOf"):
+        inner = schema.get(word)
+        parts = [
+            _form_members(schemas, part, tool, depth + 1)
+            for part in (inner if isinstance(inner, list) else ())
+        ]
+        for more, _ in parts:
+            members = {**more, **members}
+        needed = [names for _, names in parts]
+        if word == "allOf":
+            required |= set().union(*needed)
+        elif parts:
+            required |= set.intersection(*needed)
+            tool.notes.append(
+                f"The members of all alternatives ({word}) of its form are arguments."
+            )
+    for word in _WHOLE if depth == 0 else ():
+        if schema.get(word) and schema[word] is not True:
+            tool.notes.append(_lost(word, schema[word]))
+    return members, required
+
+
+def _encoding(
+    given: Mapping[str, Any], argument: str, kind: str, tool: _OperationTool
+) -> dict[str, Any]:
+    """The members of a parameter for a field of a form that has an encoding."""
+    if any(word in given for word in ("style", "explode", "allowReserved")):
+        return {"style": "form", **_style("body", {"style": "form", **given}, argument, tool)}
+    members: dict[str, Any] = {}
+    kinds = [part.strip() for part in str(given.get("contentType", "")).split(",")]
+    plain = next((one for one in kinds if one and "*" not in one), "")
+    if plain:
+        members["content_type"] = plain
+    headers = given.get("headers")
+    if kind == MULTIPART and isinstance(headers, Mapping):
+        fixed = {str(name): _constant(header) for name, header in headers.items()}
+        if lost := [name for name, value in fixed.items() if value is None]:
+            names = clip(", ".join(lost))
+            tool.notes.append(f"The headers of the part {argument} were left out: {names}.")
+        if known := {name: value for name, value in fixed.items() if value is not None}:
+            members["headers"] = known
+    return members
+
+
+def _constant(header: Any) -> str | None:
+    """The only value that a header may have, or its default."""
+    schema = header.get("schema") if isinstance(header, Mapping) else None
+    if not isinstance(schema, Mapping):
+        return None
+    options = schema.get("enum")
+    value = options[0] if isinstance(options, list) and len(options) == 1 else None
+    value = schema.get("const", schema.get("default", value))
+    return value if isinstance(value, str) else None
+
+
+def _is_file(schemas: Schemas, schema: Any) -> bool:
+    """Whether a field of a multipart body is a file, or several."""
+    schema = schemas.followed(schema)
+    if not isinstance(schema, Mapping):
+        return False
+    if "array" in _types(schema):
+        return _is_file(schemas, schema.get("items"))
+    if schema.get("format") == "binary" or "file" in _types(schema):
+        return True
+    return "contentMediaType" in schema and "contentEncoding" not in schema
+
+
+def _file_schema(schemas: Schemas, schema: Any) -> dict[str, Any]:
+    """The argument for a file: a text."""
+    followed = schemas.followed(schema)
+    kept = {key: schema[key] for key in ("title", "description", "default") if key in schema}
+    given = kept.get("description", followed.get("description", ""))
+    text = {"type": "string", "description": f"{given} {_FILE}".strip()}
+    if "array" not in _types(followed):
+        return {**kept, **text}
+    counts = {key: followed[key] for key in ("minItems", "maxItems") if key in followed}
+    return {**kept, "type": "array", **counts, "items": {"type": "string", "description": _FILE}}
+
+
+def _lost(word: str, value: Any) -> str:
+    return (
+        f"{word} of its body ({value!s:.60}) was left out, because the members of the body are "
+        "arguments of their own."
+    )
 
 
 # -- keys
@@ -440,43 +770,48 @@ def _security(
     operation: Mapping[str, Any],
     tool: _OperationTool,
 ) -> None:
-    """The first alternative that can be expressed by headers; keys by the names of variables."""
+    """The first alternative that can be sent, one in headers before one that is in the URL, which
+    many servers write down. Keys are the names of variables."""
     ways = operation.get("security", document.get("security"))
     components = document.get("components")
     schemes = components.get("securitySchemes") if isinstance(components, Mapping) else None
     if not isinstance(ways, list) or not ways or {} in ways or not isinstance(schemes, Mapping):
         return
+    able = []
     for way in ways:
-        if not isinstance(way, Mapping):
-            continue
-        named = [_header(document, schemas.target(schemes.get(name)), str(name)) for name in way]
-        if all(named) and len({scheme[0].lower() for scheme in named if scheme}) == len(named):
-            for header, value in filter(None, named):
-                _give_key(header, value, tool)
-            names = re.findall(r"\$\{(\w+)\}", " ".join(scheme[1] for scheme in named if scheme))
-            tool.notes.append(f"It needs a key: set {', '.join(names)} in the environment.")
-            return
-    tool.notes.append("Its security scheme cannot be sent as a header; it is sent without a key.")
+        names = list(way) if isinstance(way, Mapping) else []
+        keys = [_key(document, schemas.target(schemes.get(name)), str(name)) for name in names]
+        known = [one for one in keys if one is not None]
+        places = {(one.place, one.name.lower()) for one in known}
+        if known and len(places) == len(keys):
+            able.append(known)
+    if not able:
+        tool.notes.append("Its security scheme cannot be sent by a tool; it is sent without a key.")
+        return
+    chosen = min(able, key=lambda keys: any(one.place == "query" for one in keys))
+    for one in chosen:
+        # The key is no argument then, even if described as one.
+        tool.drop(one.place, one.name)
+        if one.place == "header":
+            tool.headers[one.name] = one.value
+        else:
+            tool.parameters.append({"in": one.place, "name": one.name, "value": one.value})
+    names = re.findall(r"\$\{(\w+)\}", " ".join(one.value for one in chosen))
+    tool.notes.append(f"It needs a key: set {', '.join(names)} in the environment.")
 
 
-def _give_key(header: str, value: str, tool: _OperationTool) -> None:
-    """Sends the key as a header, which is not an argument then, even if described as one."""
-    for name in [name for name in tool.headers if name.lower() == header.lower()]:
-        argument = tool.headers.pop(name).removeprefix("{{ args.").removesuffix(" }}")
-        if tool.properties.pop(argument, None) is not None and argument in tool.required:
-            tool.required.remove(argument)
-    tool.headers[header] = value
-
-
-def _header(document: Mapping[str, Any], scheme: Any, name: str) -> tuple[str, str] | None:
+def _key(document: Mapping[str, Any], scheme: Any, name: str) -> _Key | None:
     if not isinstance(scheme, Mapping):
         return None
     of = (_title(document)[:30] or "api", name[:30])
-    kind, way = scheme.get("type"), str(scheme.get("scheme", "")).lower()
-    if kind == "apiKey" and scheme.get("in") == "header" and isinstance(scheme.get("name"), str):
-        return scheme["name"], f"${{{variable(*of, 'key')}}}"
+    kind, way, place = scheme.get("type"), str(scheme.get("scheme", "")).lower(), scheme.get("in")
+    if kind == "apiKey" and place in ("header", "query", "cookie"):
+        named = scheme.get("name")
+        return (
+            _Key(place, named, f"${{{variable(*of, 'key')}}}") if isinstance(named, str) else None
+        )
     if kind == "http" and way == "basic":
-        return "Authorization", f"Basic ${{{variable(*of, 'key')}}}"
+        return _Key("header", "Authorization", f"Basic ${{{variable(*of, 'key')}}}")
     if (kind == "http" and way == "bearer") or kind in ("oauth2", "openIdConnect"):
-        return "Authorization", f"Bearer ${{{variable(*of, 'token')}}}"
+        return _Key("header", "Authorization", f"Bearer ${{{variable(*of, 'token')}}}")
     return None

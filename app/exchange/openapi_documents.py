@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urljoin
 
 from app.core.arguments import name_of_step, pointer_step
 from app.exchange.parsers import MOST_VALUES, Unreadable, json_value, yaml_value
@@ -55,6 +55,8 @@ class Schemas:
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
+        own = document.get("$self")
+        self._self = own.partition("#")[0] if isinstance(own, str) else ""
         # Before 3.1 the siblings of a ref are ignored.
         self._beside = not str(document.get("openapi", "")).startswith("3.0")
         self._names: dict[str, str] = {}  # ref -> its name in $defs
@@ -107,6 +109,9 @@ class Schemas:
         return {**schema, "$defs": defs} if defs else schema
 
     def _at(self, ref: str) -> Any:
+        file, _, pointer = ref.partition("#")
+        if file and self._self and urljoin(self._self, file) == self._self:
+            ref = f"#{pointer}"
         if not ref.startswith("#/"):
             sentence = f"It refers to {clip(ref or '#')!a}, outside of it; nothing is fetched."
             raise UnresolvedRef(sentence, refers=True)
@@ -292,10 +297,12 @@ _SCHEMA = (
     *("minLength", "maxLength", "minItems", "maxItems"),
 )
 """Keywords that are in the parameter itself in Swagger, and in its `schema` in OpenAPI 3."""
-_STYLES = {"ssv": "spaceDelimited", "pipes": "pipeDelimited"}
+_STYLES = {"ssv": "spaceDelimited", "tsv": "tabDelimited", "pipes": "pipeDelimited"}
+"""The styles of collection formats; OpenAPI 3 has none for tsv."""
+
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
-_MULTIPART = "multipart/form-data"
+MULTIPART = "multipart/form-data"
 
 
 def is_swagger(document: Mapping[str, Any]) -> bool:
@@ -347,9 +354,9 @@ def convert_operation(
             "content": {kind: {"schema": body.get("schema", {})} for kind in kinds or [JSON]},
         }
     elif fields:
-        converted["requestBody"] = {
-            "content": {_form_kind(fields, kinds): {"schema": _form(fields)}}
-        }
+        styles = {str(field.get("name")): _style(field) for field in fields}
+        media = {"schema": _form(fields), "encoding": {k: v for k, v in styles.items() if v}}
+        converted["requestBody"] = {"content": {_form_kind(fields, kinds): media}}
     return converted
 
 
@@ -367,10 +374,19 @@ def _swagger_parameters(schemas: Schemas, holder: Mapping[str, Any]) -> Iterator
 def _convert_parameter(given: Mapping[str, Any]) -> dict[str, Any]:
     converted = {key: value for key, value in given.items() if key not in _SCHEMA}
     converted["schema"] = {key: given[key] for key in _SCHEMA if key in given}
-    if given.get("type") == "array" and given.get("in") == "query":
-        way = given.get("collectionFormat", "csv")
-        converted |= {"style": _STYLES.get(str(way), "form"), "explode": way == "multi"}
-    return converted
+    return converted | _style(given)
+
+
+def _style(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The style of an array in a parameter or a field of a form; {} for other types."""
+    if given.get("type") != "array":
+        return {}
+    way = str(given.get("collectionFormat", "csv"))
+    if way in _STYLES:
+        return {"style": _STYLES[way], "explode": False}
+    if given.get("in") in ("path", "header"):
+        return {"style": "simple"}
+    return {"style": "form", "explode": way == "multi"}
 
 
 def _form(fields: list[Mapping[str, Any]]) -> dict[str, Any]:
@@ -389,7 +405,7 @@ def _form(fields: list[Mapping[str, Any]]) -> dict[str, Any]:
 def _form_kind(fields: list[Mapping[str, Any]], kinds: list[str]) -> str:
     """A form is sent as multipart only if it has files, or if no other type is accepted."""
     has_files = any(field.get("type") == "file" for field in fields)
-    return _MULTIPART if has_files or kinds == [_MULTIPART] else FORM
+    return MULTIPART if has_files or kinds == [MULTIPART] else FORM
 
 
 def _server(document: Mapping[str, Any]) -> str:

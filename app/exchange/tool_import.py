@@ -154,7 +154,7 @@ def _value(
         return _ToolSource(kind, read_tools(value, name), [note] if note else [])
     whole, parts = bundle(value, request.name, request.files)
     request.parts.update(parts)
-    notes = [note] if note else []
+    notes = [*([note] if note else []), *openapi.document_notes(value)]
     return _ToolSource(kind, openapi.tools(whole, request.pick), notes, openapi.choices(whole))
 
 

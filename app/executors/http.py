@@ -4,23 +4,25 @@ Arguments cannot change scheme, host or port, which have no placeholders, nor th
 and query: every value is percent-encoded, and values that may be read as a path step (`..`, also
 after an encoded slash) are refused. `net/addresses` decides where a request may go (threat 20 of
 docs/safety.md).
-config: {"method", "url", "headers", "body", "private", "hosts"}. In the URL `{name}` is replaced by
-an argument; a query pair without its argument is left out. In headers and body `{{ args.name }}` is
-(`executor.py`); a header without its argument is left out. `body` is "none", "form" or "json" (all
-arguments that are not used elsewhere), an object or array as a template of JSON, or other text, in
-which arguments are inserted unchanged. Without `body` it is "json" for POST, PUT and PATCH; for the
-others the remaining arguments go into the query. `private` allows this machine and private
-networks, `hosts` allows only these. `${NAME}` in a header is a key of the environment, sent only to
-the host of the tool's own URL and redacted in the response.
+config: {"method", "url", "parameters", "headers", "body", "private", "hosts"}. In the URL `{name}`
+is replaced by an argument; a query pair without its argument is left out. In headers and body
+`{{ args.name }}` is (`executor.py`); a header without its argument is left out. `parameters` are
+arguments that are written in a style of OpenAPI, in path, query, headers, cookies or a form
+(`schema/http_parameters`). `body` is "none", "form", "multipart" or "json" (all arguments that are
+not used elsewhere), an object or array as a template of JSON, or other text, in which arguments are
+inserted unchanged. Without `body` it is "json" for POST, PUT and PATCH; for the others the
+remaining arguments go into the query. `private` allows this machine and private networks, `hosts`
+allows only these. `${NAME}` in a header or the value of a parameter is a key of the environment,
+sent only to the host of the tool's own URL and redacted in the response.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import quote, unquote
 
 from app.core.arguments import ABSENT, at
 from app.core.errors import BadInput, PlaygroundError
@@ -39,9 +41,12 @@ from app.executors.executor import (
     parse_arguments,
     steps_of,
 )
+from app.executors.form_bodies import FORM, form_body, in_content_type, multipart_body
+from app.executors.parameter_styles import RAW, RESERVED_IN_PATH, RESERVED_IN_QUERY, write_value
 from app.net.addresses import Resolve, resolve_host
 from app.net.client import NetworkError
 from app.net.keys import Keys, origin
+from app.schema.http_parameters import HttpParameter, parameters_of
 from app.schema.validate import URL_PLACE, WITH_BODY
 from app.secrets.redaction import Redactor
 
@@ -77,10 +82,11 @@ class Http:
                 name: self._header(pieces, request.url, secrets)
                 for name, pieces in request.headers.items()
             }
+            url = VARIABLE.sub(lambda key: self._key(key[1], request.url, secrets), request.url)
             progress.tell(f"{request.method} {request.url}", None)
             fetched = await net_fetch.fetch(
                 request.method,
-                request.url,
+                url,
                 headers,
                 request.body,
                 private=bool(config.get("private", False)),
@@ -101,6 +107,12 @@ class Http:
 
     async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
         return CallCheck(parallel_safe=tool.parallel_safe)
+
+    def _key(self, name: str, url: str, secrets: list[str]) -> str:
+        """The key as it stands in a query; it is added to `secrets`. BadInput if it is missing."""
+        key = self._keys.for_tool(name, url)
+        secrets.append(key)
+        return quote(key, safe="")
 
     def _header(self, pieces: tuple[str, ...], url: str, secrets: list[str]) -> str:
         """The value to send; its keys are added to `secrets`. BadInput if one is missing."""
@@ -168,7 +180,9 @@ def _is_json(text: str) -> bool:
 
 # -- the request, without its keys; pure
 
-UNSAFE = ("POST", "PUT", "PATCH", "DELETE")
+SAFE = ("GET", "HEAD", "OPTIONS", "QUERY")
+"""Methods that change nothing; a call by another one has an idempotency key."""
+
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 _EITHER = re.compile(rf"{VARIABLE.pattern}|{PLACE.pattern}")
 _END = re.compile(r"[/?]|$")
@@ -177,7 +191,8 @@ _END = re.compile(r"[/?]|$")
 @dataclass(frozen=True)
 class Request:
     """A header's value is a list of pieces: every second one, from the second on, is the name of a
-    key, which the tool wrote as `${NAME}`; the others are text. Arguments cannot name a key."""
+    key, which the tool wrote as `${NAME}`; the others are text. A key in the URL is written as
+    `${NAME}`. Arguments cannot name a key: their braces are percent-encoded in the URL."""
 
     method: str
     url: str
@@ -189,18 +204,23 @@ def request_of(config: Mapping[str, Any], arguments: str, idempotency_key: str =
     """BadInput, with a sentence, if the request cannot be built with the arguments."""
     method = str(config.get("method", "GET"))
     values = parse_arguments(arguments)
+    parameters = parameters_of(config)
     template = str(config["url"])
     headers = _headers(config.get("headers", {}), values)
+    _add_headers(headers, parameters, values)
     used = {_argument(name, values) for name in URL_PLACE.findall(template)}
     used |= _named_in(config.get("headers", {}))
+    used |= {parameter.argument for parameter in parameters if parameter.place != "body"}
     rest = {name: value for name, value in values.items() if name not in used}
     body = config.get("body", "json" if method in WITH_BODY else None)
-    url = _url(template, values, rest if "body" not in config and body is None else {})
-    data, kind = _body(body, values, rest)
+    query = rest if "body" not in config and body is None else {}
+    url = _url(template, values, query, parameters)
+    fields = {field.argument: field for field in parameters if field.place == "body"}
+    data, kind = _body(body, values, rest, fields)
     given = {name.lower() for name in headers}
     if kind and "content-type" not in given:
         headers["Content-Type"] = (kind,)
-    if method in UNSAFE and idempotency_key and "idempotency-key" not in given:
+    if method not in SAFE and idempotency_key and "idempotency-key" not in given:
         headers["Idempotency-Key"] = (idempotency_key,)
     return Request(method, url, headers, data)
 
@@ -231,27 +251,37 @@ def _named_in(template: Any) -> set[str]:
 # -- the URL
 
 
-def _url(template: str, values: dict[str, Any], rest: Mapping[str, Any]) -> str:
+def _url(
+    template: str,
+    values: dict[str, Any],
+    rest: Mapping[str, Any],
+    parameters: Sequence[HttpParameter],
+) -> str:
     begin = template.index("://") + 3
     end = _END.search(template, begin)
     assert end is not None  # it always matches at the end of the text
     path, _, query = template[end.start() :].partition("?")
-    steps = [_step(step, values) for step in path.split("/")]
+    styled = {step.argument: step for step in parameters if step.place == "path"}
+    steps = [_step(step, values, styled) for step in path.split("/")]
     pairs = [_pair(pair, values) for pair in query.split("&") if pair]
+    pairs += [_query(parameter, values) for parameter in parameters]
     pairs += [_joined(quote(name, safe=""), value) for name, value in rest.items()]
     whole = template[: end.start()] + "/".join(steps)
     asked = "&".join(pair for pair in pairs if pair)
     return f"{whole}?{asked}" if asked else whole
 
 
-def _step(step: str, values: dict[str, Any]) -> str:
+def _step(step: str, values: dict[str, Any], styled: Mapping[str, HttpParameter]) -> str:
     """One step of the path."""
 
     def filled(place: re.Match[str]) -> str:
         value = _value(place[1], values)
         if value is ABSENT:
             raise BadInput(f"The path of the URL needs the argument {place[1]!r}.")
-        return _encoded(as_text(value))
+        parameter = styled.get(place[1])
+        if parameter is None:
+            return _encoded(as_text(value))
+        return _styled(parameter, value, RESERVED_IN_PATH if parameter.allow_reserved else "")
 
     done = URL_PLACE.sub(filled, step)
     if done != step and (not done or _leads_away(done)):
@@ -286,6 +316,34 @@ def _joined(name: str, value: Any) -> str:
     return "&".join(f"{name}={_encoded(as_text(item))}" for item in items)
 
 
+def _query(parameter: HttpParameter, values: dict[str, Any]) -> str:
+    """The pairs of a parameter in the query, "" if it is in another place or absent."""
+    if parameter.place not in ("query", "querystring"):
+        return ""
+    if parameter.value:
+        pieces = VARIABLE.split(parameter.value)
+        texts = [f"${{{piece}}}" if n % 2 else _encoded(piece) for n, piece in enumerate(pieces)]
+        return f"{_encoded(parameter.name)}={''.join(texts)}"
+    value = _value(parameter.argument, values)
+    if value is ABSENT:
+        return ""
+    if parameter.place == "query":
+        return _styled(parameter, value, RESERVED_IN_QUERY if parameter.allow_reserved else "")
+    if parameter.content_type == FORM and isinstance(value, dict):
+        return form_body(value, {}).decode()
+    return _encoded(in_content_type(parameter.content_type, value))
+
+
+def _styled(parameter: HttpParameter, value: Any, safe: str | None) -> str:
+    """The value as the parameter's place, style and content type ask; "" for no value."""
+    named = parameter.place in ("query", "cookie") or parameter.style == "matrix"
+    style = "cookie" if parameter.place == "cookie" else parameter.style
+    if parameter.content_type:
+        value = in_content_type(parameter.content_type, value)
+    name = parameter.name if named else None
+    return write_value(style, parameter.explode, name, value, safe) or ""
+
+
 def _encoded(text: str) -> str:
     return quote(text.encode("utf-8", "replace"), safe="")
 
@@ -299,7 +357,8 @@ def keys_of(tool: Tool) -> list[tuple[str, str]]:
         return []
     headers = tool.config.get("headers", {})
     place = origin(str(tool.config.get("url", "")))
-    names = {name: None for text in headers.values() for name in VARIABLE.findall(str(text))}
+    texts = [*headers.values(), *(one.value for one in parameters_of(tool.config))]
+    names = {name: None for text in texts for name in VARIABLE.findall(str(text))}
     return [(name, place) for name in names]
 
 
@@ -323,6 +382,45 @@ def _headers(templates: Mapping[str, str], values: dict[str, Any]) -> dict[str, 
     return headers
 
 
+def _add_headers(
+    headers: dict[str, tuple[str, ...]],
+    parameters: Sequence[HttpParameter],
+    values: dict[str, Any],
+) -> None:
+    """Adds the parameters that are headers, and all the cookies as one."""
+    cookies = []
+    for parameter in parameters:
+        if parameter.place not in ("header", "cookie"):
+            continue
+        is_cookie = parameter.place == "cookie"
+        if parameter.value:
+            pieces = VARIABLE.split(parameter.value)
+            pieces[0] = f"{parameter.name}={pieces[0]}" if is_cookie else pieces[0]
+        else:
+            value = _value(parameter.argument, values)
+            safe = "" if is_cookie and parameter.style == "form" else RAW
+            text = "" if value is ABSENT else _styled(parameter, value, safe)
+            if not text:
+                continue
+            pieces = [_plain("Cookie" if is_cookie else parameter.name, text)]
+        if is_cookie:
+            cookies.append(pieces)
+        else:
+            headers[parameter.name] = tuple(pieces)
+    if cookies:
+        name = next((name for name in headers if name.lower() == "cookie"), "Cookie")
+        given = [list(headers[name])] if name in headers else []
+        headers[name] = _joined_pieces([*given, *cookies])
+
+
+def _joined_pieces(values: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    whole = list(values[0])
+    for pieces in values[1:]:
+        whole[-1] += f"; {pieces[0]}"
+        whole += pieces[1:]
+    return tuple(whole)
+
+
 def _plain(name: str, value: str) -> str:
     if not value.isascii() or not value.isprintable():
         sentence = f"The argument for the header {name} has more than plain text on one line"
@@ -330,7 +428,12 @@ def _plain(name: str, value: str) -> str:
     return value
 
 
-def _body(template: Any, values: dict[str, Any], rest: Mapping[str, Any]) -> tuple[bytes, str]:
+def _body(
+    template: Any,
+    values: dict[str, Any],
+    rest: Mapping[str, Any],
+    fields: Mapping[str, HttpParameter],
+) -> tuple[bytes, str]:
     """The body, and its media type."""
     match template:
         case None | "none":
@@ -338,13 +441,9 @@ def _body(template: Any, values: dict[str, Any], rest: Mapping[str, Any]) -> tup
         case "json":
             return _bytes(as_json(dict(rest))), "application/json"
         case "form":
-            pairs = [
-                (name, as_text(item))
-                for name, value in rest.items()
-                for item in (value if isinstance(value, list) else [value])
-                if item is not None
-            ]
-            return urlencode(pairs, errors="replace").encode(), "application/x-www-form-urlencoded"
+            return form_body(rest, fields), FORM
+        case "multipart":
+            return multipart_body(rest, fields)
         case str():
             text = filled_or_absent(template, values)
             return _bytes(as_text(text)), "text/plain; charset=utf-8"

@@ -20,6 +20,7 @@ from app.core.events import Problem
 from app.core.providers import KEY_NAME
 from app.core.tools import ANSWERED_BY, FREEFORM, NAME, SHIPPED, Same, Tool
 from app.schema import schema_checks
+from app.schema.http_parameters import check_parameters
 from app.schema.schema_checks import Place, is_local, is_number, pointer, resolve
 from app.schema.strict_json import InvalidJSON, json_text, kind_of, parse, read_arguments
 from app.secrets.names import may_name_secret
@@ -28,7 +29,11 @@ from app.secrets.names import may_name_secret
 
 TIMEOUT_S = (0.1, 3600.0)
 
-METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "QUERY")
+_OTHER_METHOD = re.compile(r"(?!CONNECT$|TRACE$)[A-Z][A-Z_-]{1,30}")
+"""Methods of registries and single servers, like COPY. CONNECT and TRACE are about the connection
+itself."""
+
 WITH_BODY = ("POST", "PUT", "PATCH")
 """For an HTTP tool without a configured body, the remaining arguments are sent as a JSON body."""
 
@@ -171,9 +176,11 @@ MOST_CODE = 100_000
 
 
 def _check_http(config: Mapping[str, Any]) -> None:
-    _only(config, "http", "method", "url", "headers", "body", "private", "hosts")
-    if config.get("method", "GET") not in METHODS:
-        bad(f"config.method is one of {', '.join(METHODS)}.", "/config/method")
+    _only(config, "http", "method", "url", "parameters", "headers", "body", "private", "hosts")
+    method = config.get("method", "GET")
+    if not isinstance(method, str) or not _OTHER_METHOD.fullmatch(method):
+        sentence = f"config.method is one of {', '.join(METHODS)}, or another in capitals."
+        bad(sentence, "/config/method")
     _check_url(config.get("url"))
     _check_flag(config, "private")
     hosts = config.get("hosts", [])
@@ -187,13 +194,29 @@ def _check_http(config: Mapping[str, Any]) -> None:
         bad('config.headers is an object, like {"Accept": "text/csv"}.', "/config/headers")
     for name, value in headers.items():
         _check_header(name, value)
+    check_parameters(config.get("parameters", []))
+    for number, parameter in enumerate(config.get("parameters", [])):
+        _check_parameter(parameter, ("config", "parameters", number))
+
+
+def _check_parameter(parameter: Mapping[str, Any], where: Place) -> None:
+    """What a parameter that is a header, or has a value of its own, may not be."""
+    name, value = parameter["name"], parameter.get("value", "")
+    if parameter["in"] == "header":
+        _check_header_name(name, pointer((*where, "name")))
+    _check_keys(value, pointer((*where, "value")))
+    if value and may_name_secret(name) and "${" not in value:
+        _refuse_secret(name, pointer((*where, "value")))
 
 
 def _check_url(url: Any) -> None:
     if not isinstance(url, str) or not _URL.match(url):
         bad("An HTTP tool needs a URL, like https://api.example.com/{id}.", "/config/url")
     if "${" in url:
-        message = "A key does not belong into config.url; send it in a header, as ${NAME}."
+        message = (
+            "A key does not belong into config.url; send it as ${NAME} in a header, or as the "
+            "value of a parameter."
+        )
         bad(message, "/config/url")
     if "#" in url or not url.isprintable() or " " in url or len(url) > MOST_URL:
         message = f"config.url has no spaces, no # and at most {MOST_URL:,} characters."
@@ -204,21 +227,30 @@ def _check_url(url: Any) -> None:
 
 def _check_header(name: str, value: Any) -> None:
     where = pointer(("config", "headers", name))
-    if not HEADER.fullmatch(name) or name.lower() in _OURS:
-        bad(f"{name!r} is not a header that a tool can set.", where)
+    _check_header_name(name, where)
     if not isinstance(value, str) or not value.isprintable() or not value.isascii():
         bad(f"The header {name} is plain text on one line.", where)
+    _check_keys(value, where)
+    if may_name_secret(name) and "${" not in value and "{{" not in value:
+        _refuse_secret(name, where)
+
+
+def _check_header_name(name: str, where: str) -> None:
+    if not HEADER.fullmatch(name) or name.lower() in _OURS:
+        bad(f"{name!r} is not a header that a tool can set.", where)
+
+
+def _check_keys(value: str, where: str) -> None:
     for variable in re.findall(r"\$\{([^}]*)\}", value):
         if not KEY_NAME.fullmatch(variable):
             message = (
                 f"${{{variable}}} does not look like a key: its name has KEY, TOKEN or SECRET."
             )
             bad(message, where)
-    if may_name_secret(name) and "${" not in value and "{{" not in value:
-        message = (
-            f"Write {name} with the name of a variable, like ${{MY_API_KEY}}, not with the key."
-        )
-        bad(message, where)
+
+
+def _refuse_secret(name: str, where: str) -> NoReturn:
+    bad(f"Write {name} with the name of a variable, like ${{MY_API_KEY}}, not with the key.", where)
 
 
 _URL = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?(?=[/?]|$)")

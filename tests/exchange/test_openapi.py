@@ -76,12 +76,12 @@ def test_path_query_and_header_become_arguments() -> None:
                 {"name": "page", "in": "query", "description": "Which.", "schema": {}},
                 {"name": "X-Trace", "in": "header", "schema": {"type": "string"}},
                 {"name": "Accept", "in": "header", "schema": {"type": "string"}},
-                {"name": "c", "in": "cookie"},
+                {"name": "c", "in": "cookie", "schema": {"type": "string"}},
             ]
         },
     )
     assert (one.name, one.group) == ("get_pets_id", "Pets")
-    assert list(one.parameters["properties"]) == ["id", "filter_a", "page", "X-Trace"]
+    assert list(one.parameters["properties"]) == ["id", "filter_a", "page", "X-Trace", "c"]
     assert one.parameters["properties"]["page"]["description"] == "Which."
     assert one.parameters["required"] == ["id"]
     assert sent(one, {"id": "a/b", "filter_a": [1, 2], "X-Trace": "t"}) == (
@@ -154,7 +154,8 @@ def test_what_secures_it_becomes_the_name_of_a_variable(security: Any, headers: 
         (body({"$ref": "other.yaml#/Pet"}), {}, "nothing is fetched"),
         (body({"$ref": "#/components/schemas/None"}), {}, "There is nothing at"),
         ({"requestBody": {"$ref": "#/paths/~1p/post/requestBody"}}, {}, "round in a circle"),
-        (body({}, "multipart/form-data"), {}, "multipart"),
+        (body({}, "multipart/form-data"), {}, "no plain members"),
+        (body({}, "multipart/mixed"), {}, "a tool sends multipart/form-data alone"),
         ({}, {"servers": [{"url": "javascript:alert(1)"}]}, "not a web address"),
         ({}, {"servers": [{"url": "///evil.example"}]}, "not a web address"),
         ({}, {"paths": {"/p": {"$ref": "https://evil.example/p"}}}, "nothing is fetched"),
@@ -198,26 +199,6 @@ def test_arguments_of_like_names_stay_apart() -> None:
 
 
 LIST, OBJECT = {"type": "array"}, {"type": ["object", "null"]}
-
-
-@each_row(
-    ("parameter", "said"),
-    [
-        ({"in": "path", "schema": LIST}, "JSON"),
-        ({"in": "header", "schema": OBJECT}, "JSON"),
-        ({"in": "path", "schema": {}, "style": "matrix"}, "it is"),
-        ({"in": "query", "schema": OBJECT}, "JSON"),
-        ({"in": "query", "schema": LIST, "explode": False}, "plain pairs"),
-        ({"in": "query", "content": {"application/json": {"schema": LIST}}}, "plain pairs"),
-        ({"in": "query", "content": {"application/json": {"schema": OBJECT}}}, ""),
-        ({"in": "query", "schema": LIST}, ""),
-        ({"in": "path", "schema": {"type": "integer"}}, ""),
-    ],
-)
-def test_what_is_sent_in_another_way_is_said(parameter: Any, said: str) -> None:
-    one = found("/p", "get", {"parameters": [{"name": "a", "required": True, **parameter}]})
-    wanted = f"a is sent as {said}; the document asks for another way."
-    assert one.notes == ((wanted,) if said else ())
 
 
 def test_a_json_text_as_a_body_is_said() -> None:
@@ -470,17 +451,18 @@ def test_swagger_2_is_converted() -> None:
         "page": {"type": "integer", "maximum": 9},
         "tags": {"type": "array", "items": {"type": "string"}},
     }
-    assert "tags is sent as plain pairs; the document asks for another way." in get.notes
-    method, url, _, headers = sent(get.tool, {"id": "7", "page": 2})
-    assert (method, url) == ("GET", "https://pets.example/v2/pets/7?page=2")
+    method, url, _, headers = sent(get.tool, {"id": "7", "page": 2, "tags": ["a,b", "c"]})
+    assert (method, url) == ("GET", "https://pets.example/v2/pets/7?page=2&tags=a%2Cb,c")
     assert headers == {"Authorization": ("Basic ", "OLD_PETS_PLAIN_KEY", "")}
     assert put.tool is not None
     assert json.loads(sent(put.tool, {"id": "7", "name": "Rex"})[2]) == {"name": "Rex"}
     assert post.tool is not None
     assert post.tool.parameters["required"] == ["id", "status"]
     assert sent(post.tool, {"id": "7", "status": "new one"})[2] == b"status=new+one"
-    assert patch.tool is None
-    assert "multipart" in patch.problem
+    assert patch.tool is not None
+    _, _, data, headers = sent(patch.tool, {"id": "7", "photo": "pixels"})
+    assert b'name="photo"; filename="photo"' in data
+    assert headers["Content-Type"][0].startswith("multipart/form-data; boundary=")
 
 
 def test_of_too_many_operations_some_are_picked() -> None:
