@@ -21,14 +21,21 @@ from app.protocols.raw_json import Quoted, parse_json
 from app.protocols.registry import CODECS, REQUEST_READERS
 from app.protocols.request import AnswerMessage, RequestNotes
 from app.render.filters import pretty
-from app.schema.validate import WITH_BODY
+from app.schema.http_parameters import OPENAPI_STYLES, HttpParameter, parameters_of
+from app.schema.validate import METHODS, WITH_BODY
 
-# -- HTTP tools as an OpenAPI 3.1 document, https://spec.openapis.org/oas/v3.1.0 ---------------
+# -- HTTP tools as an OpenAPI document, https://spec.openapis.org/oas/v3.2.0 -------------------
 
 _URL = re.compile(r"(?P<server>https?://[^/?#{}]+)(?P<path>/[^?#]*)?(?:\?(?P<query>[^#]*))?")
 _PLACE = re.compile(r"\{([^{}]+)\}")
 _ARGUMENT = re.compile(r"\{\{\s*args\.([A-Za-z0-9_-]+)\s*\}\}")
 _KEY = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_BODIES = {
+    "json": "application/json",
+    "form": "application/x-www-form-urlencoded",
+    "multipart": "multipart/form-data",
+}
+"""The media types of bodies that are made of arguments."""
 
 
 def openapi_document(tools: Sequence[Tool]) -> tuple[str, list[str]]:
@@ -42,13 +49,33 @@ def openapi_document(tools: Sequence[Tool]) -> tuple[str, list[str]]:
             continue
         _add(tool, paths, schemes, notes)
     document: dict[str, Any] = {
-        "openapi": "3.1.0",
+        "openapi": "3.2.0" if any(_needs_3_2(tool) for tool in tools) else "3.1.0",
         "info": {"title": tools[0].group or tools[0].name, "version": "1"},
         "paths": paths,
     }
     if schemes:
         document["components"] = {"securitySchemes": schemes}
     return json.dumps(document, indent=2, ensure_ascii=False), notes
+
+
+def _method_place(method: str) -> str:
+    """The member of a path for the method; the method itself if it is one of the others."""
+    return method.lower() if method in METHODS else method
+
+
+def _needs_3_2(tool: Tool) -> bool:
+    """Whether OpenAPI 3.1 has no word for its method, or a place or style of its parameters."""
+    if tool.answered_by != "http":
+        return False
+    method = tool.config.get("method", "GET")
+    return (
+        method == "QUERY"
+        or method not in METHODS
+        or any(
+            one.place == "querystring" or one.style == "cookie"
+            for one in parameters_of(tool.config)
+        )
+    )
 
 
 def _add(tool: Tool, paths: dict[str, Any], schemes: dict[str, Any], notes: list[str]) -> None:
@@ -59,10 +86,12 @@ def _add(tool: Tool, paths: dict[str, Any], schemes: dict[str, Any], notes: list
         return
     path = url["path"] or "/"
     item = paths.setdefault(path, {"servers": [{"url": url["server"]}]})
-    if method.lower() in item or item["servers"][0]["url"] != url["server"]:
+    place = _method_place(method)
+    operations = item.setdefault("additionalOperations", {}) if place == method else item
+    if place in operations or item["servers"][0]["url"] != url["server"]:
         notes.append(f"{tool.name} is at a path that is in use ({path}) and was left out.")
         return
-    item[method.lower()] = _operation(tool, path, url["query"] or "", method, schemes, notes)
+    operations[place] = _operation(tool, path, url["query"] or "", method, schemes, notes)
     for word in ("$defs", "definitions", "allOf", "anyOf", "oneOf"):
         if word in tool.parameters:
             notes.append(f"{tool.name}: {word} of its arguments as a whole was left out.")
@@ -76,17 +105,27 @@ def _operation(
     used: list[str] = []
     parameters: list[dict[str, Any]] = []
 
-    def add(name: str, argument: str, where: str) -> None:
+    own = parameters_of(tool.config)
+    styled = {one.argument: one for one in own if one.place == "path"}
+
+    def add(name: str, argument: str, where: str, style: HttpParameter | None = None) -> None:
         used.append(argument)
         if name != argument:
             notes.append(f"{tool.name}: the argument {argument} is called {name} there.")
         required = where == "path" or argument in needed
         schema = members.get(argument, {"type": "string"})
         given = {"required": True} if required else {}
-        parameters.append({"name": name, "in": where, **given, "schema": schema})
+        kind = style.content_type if style else ""
+        value = {"content": {kind: {"schema": schema}}} if kind else {"schema": schema}
+        parameters.append({"name": name, "in": where, **given, **value, **_style(style)})
+        if style and style.style not in OPENAPI_STYLES[style.place]:
+            notes.append(f"{tool.name}: OpenAPI has no style {style.style} for {argument}.")
 
     for argument in _PLACE.findall(path):
-        add(argument, argument, "path")
+        add(argument, argument, "path", styled.get(argument))
+    for one in own:
+        if one.argument and one.place not in ("path", "body"):
+            add(one.name, one.argument, one.place, one)
     for pair in filter(None, query.split("&")):
         name, _, value = pair.partition("=")
         place = _PLACE.fullmatch(value)
@@ -97,25 +136,76 @@ def _operation(
     operation: dict[str, Any] = {"operationId": tool.name, "parameters": parameters}
     if tool.description:
         operation["description"] = tool.description
-    security = _headers(tool, add, schemes, notes)
+    security = {**_headers(tool, add, schemes, notes), **_keys(tool, own, schemes, notes)}
     rest = {name: schema for name, schema in members.items() if name not in used}
     body = tool.config.get("body", "json" if method in WITH_BODY else "")
-    if rest and body in ("json", "form"):
-        operation["requestBody"] = _body(rest, needed, body)
+    if rest and body in _BODIES:
+        fields = {one.argument: one for one in own if one.place == "body"}
+        operation["requestBody"] = _body(rest, needed, body, fields)
     elif rest and body == "":
         for name in rest:
             add(name, name, "query")
-    elif body not in ("", "none", "json", "form"):
+    elif body not in ("", "none", *_BODIES):
         notes.append(f"{tool.name}: the template of its body was left out.")
     operation["responses"] = {"200": {"description": "The result."}}
     return {**operation, **({"security": [security]} if security else {})}
 
 
-def _body(rest: Mapping[str, Any], needed: Sequence[str], way: str) -> dict[str, Any]:
-    kind = "application/json" if way == "json" else "application/x-www-form-urlencoded"
-    required = [name for name in needed if name in rest]
-    schema = {"type": "object", "properties": dict(rest), "required": required}
-    return {"required": bool(required), "content": {kind: {"schema": schema}}}
+def _body(
+    rest: Mapping[str, Any], needed: Sequence[str], way: str, fields: Mapping[str, HttpParameter]
+) -> dict[str, Any]:
+    names = {
+        argument: fields[argument].name if argument in fields else argument for argument in rest
+    }
+    required = [names[argument] for argument in needed if argument in rest]
+    members = {
+        names[argument]: _file(schema) if argument in fields and fields[argument].file else schema
+        for argument, schema in rest.items()
+    }
+    media: dict[str, Any] = {
+        "schema": {"type": "object", "properties": members, "required": required}
+    }
+    encoding = {one.name: _style(one) | _content_type(one) for one in fields.values()}
+    if any(encoding.values()):
+        media["encoding"] = {name: given for name, given in encoding.items() if given}
+    return {"required": bool(required), "content": {_BODIES[way]: media}}
+
+
+def _style(one: HttpParameter | None) -> dict[str, Any]:
+    """The members of OpenAPI for the style of a parameter or a field; {} for the default."""
+    if one is None or one.content_type or not one.style:
+        return {}
+    reserved = {"allowReserved": True} if one.allow_reserved else {}
+    return {"style": one.style, "explode": one.explode, **reserved}
+
+
+def _content_type(one: HttpParameter) -> dict[str, Any]:
+    members: dict[str, Any] = {"contentType": one.content_type} if one.content_type else {}
+    headers = {name: {"schema": {"const": text}} for name, text in one.headers.items()}
+    return members | ({"headers": headers} if headers else {})
+
+
+def _file(schema: Any) -> dict[str, Any]:
+    """The schema of a field that is sent as a file, of one or several."""
+    text = {"type": "string", "format": "binary"}
+    if isinstance(schema, Mapping) and schema.get("type") == "array":
+        return {"type": "array", "items": text}
+    return text
+
+
+def _keys(
+    tool: Tool, own: Sequence[HttpParameter], schemes: dict[str, Any], notes: list[str]
+) -> dict[str, Any]:
+    """The keys in the query or in cookies as security schemes."""
+    security: dict[str, Any] = {}
+    for one in own:
+        key = _KEY.fullmatch(one.value)
+        if key:
+            schemes[key[1]] = {"type": "apiKey", "in": one.place, "name": one.name}
+            security[key[1]] = []
+        elif one.value:
+            notes.append(f"{tool.name}: the fixed {one.place} parameter {one.name} was left out.")
+    return security
 
 
 def _headers(tool: Tool, add: Any, schemes: dict[str, Any], notes: list[str]) -> dict[str, Any]:

@@ -18,13 +18,17 @@ from urllib.parse import unquote, urlencode
 
 from app.core.errors import BadInput
 from app.core.late import dataclass
-from app.executors.executor import as_json, as_text
-from app.executors.parameter_styles import RAW, RESERVED_IN_QUERY, name_value_pairs
+from app.executors.executor import as_text
+from app.executors.parameter_styles import (
+    RAW,
+    RESERVED_IN_QUERY,
+    in_content_type,
+    name_value_pairs,
+)
 from app.schema.http_parameters import HttpParameter
 
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
-_JSON = re.compile(r"application/(?:[\w.+-]*\+)?json\b", re.I)
 _DATA_URL = re.compile(r"data:(?P<kind>[\w.+-]+/[\w.+-]+)?(?P<more>(?:;[^;,]*)*?);base64,", re.I)
 _NAME = re.compile(r";\s*(?:file)?name=([^;,]*)", re.I)
 
@@ -38,11 +42,6 @@ class _Part:
     kind: str = ""
     file_name: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
-
-
-def in_content_type(kind: str, value: Any) -> str:
-    """The value in the media type `kind`: as JSON, where a text has quotes, or as it is."""
-    return as_json(value) if _JSON.match(kind) else as_text(value)
 
 
 def form_body(values: Mapping[str, Any], fields: Mapping[str, HttpParameter]) -> bytes:

@@ -26,6 +26,7 @@ from urllib.parse import quote, unquote
 
 from app.core.arguments import ABSENT, at
 from app.core.errors import BadInput, PlaygroundError
+from app.core.events import Problem
 from app.core.late import Late, dataclass
 from app.core.tools import Content, ResultKind, Tool, ToolResult, text_result
 from app.executors.executor import (
@@ -41,8 +42,8 @@ from app.executors.executor import (
     parse_arguments,
     steps_of,
 )
-from app.executors.form_bodies import FORM, form_body, in_content_type, multipart_body
-from app.executors.parameter_styles import RAW, RESERVED_IN_PATH, RESERVED_IN_QUERY, write_value
+from app.executors.form_bodies import FORM, form_body, multipart_body
+from app.executors.parameter_styles import in_content_type, write_parameter
 from app.net.addresses import Resolve, resolve_host
 from app.net.client import NetworkError
 from app.net.keys import Keys, origin
@@ -63,6 +64,8 @@ _TEXT = re.compile(
     re.I,
 )
 _JSON = re.compile(r"application/(?:.*\+)?json", re.I)
+_MOST_NOTE = 2_000
+"""Characters of a request as a note on a card."""
 
 
 class Http:
@@ -106,7 +109,10 @@ class Http:
         return _result(request, fetched, Redactor(secrets))
 
     async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
-        return CallCheck(parallel_safe=tool.parallel_safe)
+        """Adds a note with the request if arguments are written in a style, so that the card shows
+        what they become."""
+        problems = (_request_note(tool, arguments),) if tool.config.get("parameters") else ()
+        return CallCheck(problems=problems, parallel_safe=tool.parallel_safe)
 
     def _key(self, name: str, url: str, secrets: list[str]) -> str:
         """The key as it stands in a query; it is added to `secrets`. BadInput if it is missing."""
@@ -124,6 +130,28 @@ class Http:
         if not value.isprintable() or not value.isascii():
             raise BadInput("A header's key is not plain text on one line. Fix the variable.")
         return value
+
+
+def _request_note(tool: Tool, arguments: str) -> Problem:
+    """What the call sends, with its keys by name."""
+    try:
+        request = request_of(tool.config, arguments)
+    except PlaygroundError as error:
+        return Problem("note", f"As written, this call fails: {error}")
+    except (ValueError, RecursionError):  # invalid arguments, which the check reports
+        return Problem("note", "The request is made when the arguments are valid.")
+    styled = {one.name.lower() for one in parameters_of(tool.config) if one.place == "header"}
+    lines = [f"Sends {request.method} {request.url}"]
+    for name, pieces in request.headers.items():
+        if name.lower() in {*styled, "cookie"}:
+            words = [f"${{{piece}}}" if n % 2 else piece for n, piece in enumerate(pieces)]
+            lines.append(f"with the header {name}: {''.join(words)}")
+    if tool.config.get("body") == "form":
+        lines.append(f"with the form {request.body.decode()}")
+    elif request.body:
+        lines.append(f"with a body of {len(request.body):,} bytes")
+    text = ", ".join(lines)
+    return Problem("note", text if len(text) <= _MOST_NOTE else f"{text[: _MOST_NOTE - 1]}…")
 
 
 def _so_far(came: int, whole: int | None) -> tuple[str, float | None]:
@@ -281,7 +309,7 @@ def _step(step: str, values: dict[str, Any], styled: Mapping[str, HttpParameter]
         parameter = styled.get(place[1])
         if parameter is None:
             return _encoded(as_text(value))
-        return _styled(parameter, value, RESERVED_IN_PATH if parameter.allow_reserved else "")
+        return write_parameter(parameter, value)
 
     done = URL_PLACE.sub(filled, step)
     if done != step and (not done or _leads_away(done)):
@@ -328,20 +356,10 @@ def _query(parameter: HttpParameter, values: dict[str, Any]) -> str:
     if value is ABSENT:
         return ""
     if parameter.place == "query":
-        return _styled(parameter, value, RESERVED_IN_QUERY if parameter.allow_reserved else "")
+        return write_parameter(parameter, value)
     if parameter.content_type == FORM and isinstance(value, dict):
         return form_body(value, {}).decode()
     return _encoded(in_content_type(parameter.content_type, value))
-
-
-def _styled(parameter: HttpParameter, value: Any, safe: str | None) -> str:
-    """The value as the parameter's place, style and content type ask; "" for no value."""
-    named = parameter.place in ("query", "cookie") or parameter.style == "matrix"
-    style = "cookie" if parameter.place == "cookie" else parameter.style
-    if parameter.content_type:
-        value = in_content_type(parameter.content_type, value)
-    name = parameter.name if named else None
-    return write_value(style, parameter.explode, name, value, safe) or ""
 
 
 def _encoded(text: str) -> str:
@@ -398,8 +416,7 @@ def _add_headers(
             pieces[0] = f"{parameter.name}={pieces[0]}" if is_cookie else pieces[0]
         else:
             value = _value(parameter.argument, values)
-            safe = "" if is_cookie and parameter.style == "form" else RAW
-            text = "" if value is ABSENT else _styled(parameter, value, safe)
+            text = "" if value is ABSENT else write_parameter(parameter, value)
             if not text:
                 continue
             pieces = [_plain("Cookie" if is_cookie else parameter.name, text)]

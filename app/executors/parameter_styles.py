@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 from app.core.errors import BadInput
 from app.core.late import dataclass
-from app.executors.executor import as_text
+from app.executors.executor import as_json, as_text
+from app.schema.http_parameters import HttpParameter
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,36 @@ a space."""
 RAW = None
 """As `safe`: nothing is percent-encoded, as in a header."""
 
+_JSON = re.compile(r"application/(?:[\w.+-]*\+)?json\b", re.I)
+
 _TRIPLE = re.compile(r"(%[0-9A-Fa-f]{2})")
+
+
+def write_parameter(parameter: HttpParameter, value: Any) -> str:
+    """`value` as the place, the style and the content type of `parameter` ask, with its name where
+    the place needs one; "" for a list or an object without values."""
+    safe: str | None = ""
+    name: str | None = parameter.name
+    style = parameter.style
+    match parameter.place:
+        case "path":
+            safe = RESERVED_IN_PATH if parameter.allow_reserved else ""
+            name = name if style == "matrix" else None
+        case "query":
+            safe = RESERVED_IN_QUERY if parameter.allow_reserved else ""
+        case "header":
+            safe, name = RAW, None
+        case "cookie":
+            # Cookies are separated by "; " in both styles: `&` between them is a part of the first.
+            safe, style = ("" if style == "form" else RAW), "cookie"
+    if parameter.content_type:
+        value = in_content_type(parameter.content_type, value)
+    return write_value(style, parameter.explode, name, value, safe) or ""
+
+
+def in_content_type(kind: str, value: Any) -> str:
+    """The value in the media type `kind`: as JSON, where a text has quotes, or as it is."""
+    return as_json(value) if _JSON.match(kind) else as_text(value)
 
 
 def write_value(
@@ -64,6 +94,10 @@ def write_value(
     if row.named and name is not None:
         pairs = name_value_pairs(style, explode, name, value, safe)
         texts = [key + (f"={text}" if text else row.if_empty) for key, text in pairs]
+        if safe is RAW and any(row.between.strip() in text for text in texts):
+            raise BadInput(
+                f"The value of {name} has a {row.between.strip()!r} in it, which ends it."
+            )
     else:
         texts = list(_texts(row, explode and not row.named, value, safe))
     return row.first + row.between.join(texts) if texts else None

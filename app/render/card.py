@@ -33,6 +33,7 @@ from app.render.call_status import (
 from app.render.filters import duration, exposed_count, is_padded, plural
 from app.render.view import SHOWN_ARGUMENTS, View
 from app.schema.form import fields
+from app.schema.http_parameters import url_shown
 from app.schema.strict_json import place_text
 from app.schema.validate import check_call
 
@@ -208,7 +209,7 @@ def source(tool: Tool) -> str:
         case "python":
             return "python · code of the tool"
         case "http":
-            return f"http · {config.get('method', 'GET')} {config.get('url', '')}"
+            return f"http · {config.get('method', 'GET')} {url_shown(config)}"
         case "mcp":
             return f"mcp · {config.get('server', '')}/{config.get('tool', tool.name)}"
         case "person":

@@ -16,18 +16,27 @@ from app.core.errors import BadTool
 from app.core.late import dataclass
 from app.schema.schema_checks import pointer
 
-_DELIMITED = ("spaceDelimited", "pipeDelimited", "tabDelimited")
-STYLES: Mapping[str, tuple[str, ...]] = {
-    "path": ("simple", "label", "matrix", *_DELIMITED),
-    "query": ("form", *_DELIMITED, "deepObject"),
-    "header": ("simple", *_DELIMITED),
+_QUERY = ("form", "spaceDelimited", "pipeDelimited", "deepObject")
+OPENAPI_STYLES: Mapping[str, tuple[str, ...]] = {
+    "path": ("simple", "label", "matrix"),
+    "query": _QUERY,
+    "header": ("simple",),
     "cookie": ("form", "cookie"),
-    "body": ("", "form", *_DELIMITED, "deepObject"),
+    "body": ("", *_QUERY),
     "querystring": ("",),
 }
-"""The styles by place, the default first. `tabDelimited`, and the delimited styles in path and
-header, are Swagger's tsv, ssv and pipes. A field of the body without a style is written by its
+"""The styles by place, the default first. A field of the body without a style is written by its
 content type."""
+
+_SWAGGER = ("spaceDelimited", "pipeDelimited", "tabDelimited")
+STYLES: Mapping[str, tuple[str, ...]] = {
+    place: tuple(
+        dict.fromkeys((*styles, *(_SWAGGER if place not in ("cookie", "querystring") else ())))
+    )
+    for place, styles in OPENAPI_STYLES.items()
+}
+"""With the collection formats of Swagger 2 that OpenAPI 3 has no style for: tsv everywhere, ssv and
+pipes in path and header."""
 
 EXPLODED = ("form", "cookie", "deepObject")
 """Styles that are exploded by default."""

@@ -33,6 +33,7 @@ from app.exchange.tool_import import import_tools
 from app.net.threads import run_apart
 from app.render.filters import plural
 from app.schema import strict_json
+from app.schema.http_parameters import url_shown
 from app.schema.names import number_name
 from app.schema.schema_checks import one_document
 from app.schema.validate import check_tool
@@ -40,6 +41,7 @@ from app.secrets.redaction import Redactor
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.guard import MAX_BODY
 from app.web.site import Site, Source, Upload, site_of
+from app.web.tools.parameter_rows import parameter_rows
 from app.web.tools.routes import save as save_tool
 
 MOST_FILES = 500
@@ -689,7 +691,8 @@ def _tool_runs(tool: Tool) -> list[tuple[str, str]]:
             return [(name, str(config[name])) for name in names if name in config]
         case "http":
             return [
-                (str(config.get("method", "GET")), str(config.get("url", ""))),
+                (str(config.get("method", "GET")), url_shown(config)),
+                *((one.place, f"{one.name}: {one.text}") for one in parameter_rows(config)),
                 *(("header", f"{name}: {value}") for name, value in _pairs(config.get("headers"))),
                 *([("body", _text(config["body"]))] if "body" in config else []),
             ]

@@ -41,10 +41,12 @@ from app.protocols.rewrite import Rewrite, rewritten
 from app.protocols.vendor_limits import VENDOR_LIMITS
 from app.render.filters import plural, pretty
 from app.schema import strict_json
+from app.schema.http_parameters import check_parameters
 from app.schema.outline import OutlineRow, apply_action, apply_form, outline, row_at
 from app.schema.validate import MOCKED, check_tool, parse_tool_json
 from app.store.library import LibraryEntry
 from app.web.forms import Body
+from app.web.tools.parameter_rows import ParameterRow, parameter_rows
 
 FACES = ("form", "json", "python")
 
@@ -87,6 +89,7 @@ class ToolForm:
     code: str = ""
     method: str = "GET"
     url: str = ""
+    http_parameters: str = ""
     headers: str = ""
     body: str = ""
     hosts: str = ""
@@ -101,6 +104,16 @@ class ToolForm:
     rest_mcp: str = ""
     rest_person: str = ""
     rest_workspace: str = ""
+
+    @property
+    def parameter_rows(self) -> list[ParameterRow]:
+        """How the parameters are sent; [] for none, and for refused ones."""
+        try:
+            parameters = strict_json.parse(self.http_parameters or "[]")
+            check_parameters(parameters)
+        except (strict_json.InvalidJSON, BadTool):
+            return []
+        return parameter_rows({"parameters": parameters})
 
 
 Write = Callable[[Any], str]
@@ -368,6 +381,7 @@ _FIELDS: Mapping[str, Mapping[str, tuple[str, Write, Read]]] = {
     "http": {
         "method": ("method", *_LINE),
         "url": ("url", *_LINE),
+        "http_parameters": ("parameters", _json_text, _json_value),
         "headers": ("headers", _pairs_text, _pairs),
         "body": ("body", _result_text, _result),
         "hosts": ("hosts", _list_text, _list),
