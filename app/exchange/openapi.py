@@ -682,7 +682,7 @@ def _form_members(
             for part in (inner if isinstance(inner, list) else ())
         ]
         for more, _ in parts:
-            members = {**more, **members}
+            members |= {name: prop for name, prop in more.items() if name not in members}
         needed = [names for _, names in parts]
         if word == "allOf":
             required |= set().union(*needed)
