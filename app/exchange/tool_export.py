@@ -110,8 +110,9 @@ def _operation(
 
     def add(name: str, argument: str, where: str, style: HttpParameter | None = None) -> None:
         used.append(argument)
-        if name != argument:
-            notes.append(f"{tool.name}: the argument {argument} is called {name} there.")
+        if name != argument or (where == "path" and style and style.name != name):
+            called = style.name if style else name
+            notes.append(f"{tool.name}: the argument {argument} is called {called} there.")
         required = where == "path" or argument in needed
         schema = members.get(argument, {"type": "string"})
         given = {"required": True} if required else {}

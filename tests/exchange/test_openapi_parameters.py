@@ -340,9 +340,7 @@ def test_the_methods_and_places_of_openapi_3_2() -> None:
             "schemas": {"Q": {"type": "object", "properties": {"q": TEXT}}},
             "mediaTypes": {"Lines": {"itemSchema": {"type": "object"}}},
             "requestBodies": {
-                "S": {
-                    "content": {"application/jsonl": {"$ref": "#/components/mediaTypes/Lines"}}
-                }
+                "S": {"content": {"application/jsonl": {"$ref": "#/components/mediaTypes/Lines"}}}
             },
         },
     }

@@ -115,6 +115,42 @@ def test_openapi_reads_back_as_the_same_operation() -> None:
     assert sorted(found.tool.parameters["required"]) == ["id", "name"]
 
 
+STYLED = {
+    "method": "COPY",
+    "url": "https://api.example.com/x/{ids}?p={p}",
+    "parameters": [
+        {"in": "path", "name": "ids", "style": "matrix"},
+        {"in": "query", "name": "t", "explode": False},
+        {"in": "query", "name": "f", "style": "deepObject"},
+        {"in": "cookie", "name": "sid"},
+        {"in": "header", "name": "X-L"},
+        {"in": "query", "name": "j", "content_type": "application/json"},
+        {"in": "body", "name": "file", "content_type": "text/csv", "file": True},
+        {"in": "body", "name": "l", "style": "form", "explode": False},
+        {"in": "query", "name": "api_key", "value": "${MY_API_KEY}"},
+    ],
+    "body": "multipart",
+}
+
+
+def test_openapi_reads_back_the_styles() -> None:
+    texts, lists = ("p", "sid", "j", "file", "plain"), ("ids", "t", "X-L", "l")
+    properties: dict[str, Any] = {name: {"type": "string"} for name in texts}
+    properties |= {name: {"type": "array", "items": {"type": "string"}} for name in lists}
+    properties["f"] = {"type": "object"}
+    schema = {"type": "object", "properties": properties}
+    written = write_tools("openapi", [Tool("f", "", schema, "http", STYLED)])
+    assert written.notes == ()
+    document = json.loads(written.text)
+    assert document["openapi"] == "3.2.0"
+    (found,) = import_tools(written.text).tools
+    assert found.tool is not None, found.problem
+    config = json.loads(
+        json.dumps(found.tool.config).replace("${F_MY_API_KEY_KEY}", "${MY_API_KEY}")
+    )
+    assert config == STYLED
+
+
 def test_openapi_tells_what_it_leaves_out() -> None:
     config = {
         "method": "PUT",

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 import pytest
@@ -160,6 +161,32 @@ async def test_a_key_is_masked_wherever_it_comes_back() -> None:
     assert "you sent" in result.text
 
 
+KEYS_ELSEWHERE = [
+    {"in": "query", "name": "key", "value": "${MY_API_KEY}"},
+    {"in": "cookie", "name": "sid", "value": "${MY_API_KEY}"},
+]
+
+
+async def test_a_key_in_query_and_cookie_is_sent_and_masked() -> None:
+    config = {"path": "/x?a=1", "parameters": KEYS_ELSEWHERE}
+    encoded = quote(SECRET, safe="")
+    answer = answered(encoded.encode(), f"Location: /?key={encoded}", status="302 Found")
+    result, server, told = await asked(config, "{}", answer, {"MY_API_KEY": SECRET})
+    [request] = server.seen
+    assert request.startswith(f"GET /x?a=1&key={encoded} HTTP/1.1\r\n".encode())
+    assert f"Cookie: sid={SECRET}\r\n".encode() in request
+    assert "s3cret" not in str(result) + str(told)
+    assert told[0][0].endswith("/x?a=1&key=${MY_API_KEY}")
+
+
+async def test_a_key_in_the_query_stays_where_nobody_has_let_it_go() -> None:
+    config = {"parameters": KEYS_ELSEWHERE[:1]}
+    environ = {"MY_API_KEY": SECRET}
+    result, server, _ = await asked(config, "{}", answered(b""), environ, confirmed=False)
+    assert (result.is_error, server.seen) == (True, [])
+    assert "s3cret" not in str(result)
+
+
 @pytest.mark.parametrize(
     ("variable", "environ", "said"),
     [
@@ -196,3 +223,28 @@ async def test_what_is_checked() -> None:
     tool = replace(Tool("t", answered_by="http"), parallel_safe=True)
     checked = await Http(Keys({})).checked("s", tool, "{}")
     assert (checked.code, checked.problems, checked.parallel_safe) == ("", (), True)
+
+
+@each_row(
+    ("arguments", "note"),
+    [
+        ('{"t": ["a", "b"], "sid": "1"}',
+         "Sends GET https://a.example/x?t=a,b&key=${MY_API_KEY}, with the header Cookie: sid=1"),
+        ('{"t": [], "sid": "é\u2028"}', "Sends GET https://a.example/x?key=${MY_API_KEY}, "
+         "with the header Cookie: sid=%C3%A9%E2%80%A8"),
+        ('{"t": ["a|b", "c"], "p": ["a|b", "c"]}', "As written, this call fails: 'a|b' is one of"),
+        ("{", "The request is made when the arguments are valid."),
+    ],
+)  # fmt: skip
+async def test_the_card_has_the_request_of_styled_parameters(arguments: str, note: str) -> None:
+    parameters = [
+        {"in": "query", "name": "t", "explode": False},
+        {"in": "query", "name": "p", "style": "pipeDelimited"},
+        {"in": "cookie", "name": "sid"},
+        KEYS_ELSEWHERE[0],
+    ]
+    config = {"url": "https://a.example/x", "parameters": parameters}
+    tool = Tool("t", answered_by="http", config=config)
+    [problem] = (await Http(Keys({"MY_API_KEY": SECRET})).checked("s", tool, arguments)).problems
+    assert problem.kind == "note"
+    assert problem.message.startswith(note)

@@ -20,7 +20,7 @@ KEYS = (
     *("result", "is_error", "delay_s", "failure_rate", "failure", "sequence", "cases", "sample"),
     *("file", "function", "interpreter", "code", "method", "url", "headers", "body", "private"),
     "keep",
-    *("hosts", "server", "tool", "annotations", "output_schema", "x"),
+    *("parameters", "hosts", "server", "tool", "annotations", "output_schema", "x"),
 )
 ANY = st.recursive(
     st.none()
@@ -37,6 +37,15 @@ ANY = st.recursive(
 )
 MORE = ("\r\n", " ", "\n", "{", " {} ", '{"a": 1}', "[1]", " x ", "5", "{{city}}")
 CONFIGS = st.dictionaries(st.sampled_from(KEYS), ANY | st.sampled_from(MORE), max_size=5)
+
+
+STYLED: dict[str, Any] = {
+    "parameters": [
+        {"in": "query", "name": "t", "explode": False},
+        {"in": "cookie", "name": "sid", "value": "${SID_KEY}"},
+        {"in": "body", "name": "f", "file": True, "headers": {"X": "1"}},
+    ]
+}
 
 
 @given(st.sampled_from(ANSWERED_BY), CONFIGS)
@@ -62,6 +71,7 @@ def test_nothing_of_a_config_is_lost(kind: Any, config: dict[str, Any]) -> None:
         Tool("t", group="g", strict=True, eager=True, parallel_safe=True, timeout_s=1.23456789),
         Tool("t", extra={"anthropic": {"defer_loading": True}}),
         Tool("t", answered_by="http", config={"method": "POST", "url": "https://a.b/{c}"}),
+        Tool("t", answered_by="http", config={"method": "COPY", "url": "https://a.b", **STYLED}),
     ],
 )
 def test_a_tool_is_the_same_after_its_form(tool: Tool) -> None:
@@ -79,6 +89,7 @@ def test_a_tool_is_the_same_after_its_form(tool: Tool) -> None:
         ({"rest_mock": "["}, "/config/rest_mock", "JSON"),
         ({"rest_mock": '{"result": 1}', "result": "x"}, "/config/rest_mock", "given twice"),
         ({"answered_by": "http", "headers": "x"}, "/config/headers", "Name: value"),
+        ({"answered_by": "http", "http_parameters": "["}, "/config/parameters", "not valid JSON"),
         ({"answered_by": "http", "headers": "a: 1\r\na: 2"}, "/config/headers", "twice"),
         ({"answered_by": "person", "output_schema": "{"}, "/config/output_schema", "Line 1"),
         ({"timeout_s": "long"}, "/timeout_s", "not a number of seconds"),
@@ -108,6 +119,7 @@ def test_any_result_of_a_mock_stands_in_its_field(result: Any) -> None:
         ("/config/tool", "mcp", "server_tool"),
         ("/config/url", "http", "url"),
         ("/config/cases/0", "mock", "rest_mock"),
+        ("/config/parameters/0/in", "http", "http_parameters"),
         ("/parameters/properties/x", "mock", "parameters"),
         ("/definition", "mock", "definition"),
         ("/format", "mock", ""),

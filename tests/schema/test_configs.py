@@ -96,6 +96,36 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("http", {"url": URL, "headers": {"Authorization": "abc"}}, "/config/headers/Authorization"),
     ("http", {"url": URL, "headers": {"X-Api-Key": "abc"}}, "/config/headers/X-Api-Key"),
     ("http", {"url": URL, "cookies": {}}, "/config/cookies"),
+    ("http", {"url": URL, "method": "TRACE"}, "/config/method"),
+    ("http", {"url": URL, "method": "GET /"}, "/config/method"),
+    ("http", {"url": URL, "parameters": {}}, "/config/parameters"),
+    ("http", {"url": URL, "parameters": ["t"]}, "/config/parameters/0"),
+    *(
+        ("http", {"url": URL, "parameters": [given]}, f"/config/parameters/0{where}")
+        for given, where in [
+            ({"name": "t"}, "/in"),
+            ({"in": "query"}, "/name"),
+            ({"in": "query", "name": "t", "x": 1}, "/x"),
+            ({"in": "query", "name": "t", "style": "matrix"}, "/style"),
+            ({"in": "cookie", "name": "t", "style": "pipeDelimited"}, "/style"),
+            ({"in": "query", "name": "t", "explode": "no"}, "/explode"),
+            ({"in": "query", "name": "t\n"}, "/name"),
+            ({"in": "query", "name": "t", "content_type": "json"}, "/content_type"),
+            ({"in": "query", "name": "t", "value": "${HOME}"}, "/value"),
+            ({"in": "query", "name": "api_key", "value": "abc"}, "/value"),
+            ({"in": "path", "name": "t", "value": "a"}, "/value"),
+            ({"in": "query", "name": "t", "value": "a", "argument": "b"}, "/value"),
+            ({"in": "query", "name": "t", "file": True}, ""),
+            ({"in": "body", "name": "t", "headers": {"A": "b\r\nC: d"}}, "/headers"),
+            ({"in": "header", "name": "Host"}, "/name"),
+            ({"in": "header", "name": "A B"}, "/name"),
+        ]
+    ),
+    (
+        "http",
+        {"url": URL, "parameters": [{"in": "header", "name": name} for name in ("A", "a")]},
+        "/config/parameters/1",
+    ),
 ]
 
 
