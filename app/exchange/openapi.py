@@ -315,22 +315,22 @@ def _security(
     for way in ways:
         names = list(way) if isinstance(way, Mapping) else []
         keys = [_key(document, schemas.target(schemes.get(name)), str(name)) for name in names]
-        known = [one for one in keys if one is not None]
-        places = {(one.place, one.name.lower()) for one in known}
+        known = [key for key in keys if key is not None]
+        places = {(key.place, key.name.lower()) for key in known}
         if known and len(places) == len(keys):
             able.append(known)
     if not able:
         tool.notes.append("Its security scheme cannot be sent by a tool; it is sent without a key.")
         return
-    chosen = min(able, key=lambda keys: any(one.place == "query" for one in keys))
-    for one in chosen:
+    chosen = min(able, key=lambda keys: any(key.place == "query" for key in keys))
+    for key in chosen:
         # The key is no argument then, even if described as one.
-        tool.drop(one.place, one.name)
-        if one.place == "header":
-            tool.headers[one.name] = one.value
+        tool.drop(key.place, key.name)
+        if key.place == "header":
+            tool.headers[key.name] = key.value
         else:
-            tool.parameters.append({"in": one.place, "name": one.name, "value": one.value})
-    names = re.findall(r"\$\{(\w+)\}", " ".join(one.value for one in chosen))
+            tool.parameters.append({"in": key.place, "name": key.name, "value": key.value})
+    names = re.findall(r"\$\{(\w+)\}", " ".join(key.value for key in chosen))
     tool.notes.append(f"It needs a key: set {', '.join(names)} in the environment.")
 
 

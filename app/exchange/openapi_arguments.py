@@ -53,7 +53,7 @@ class OperationTool:
         """Takes a query parameter, a header or a cookie back; whether there was one."""
         same = str.lower if place == "header" else str
         arguments = []
-        for entry in [one for one in self.parameters if one["in"] == place]:
+        for entry in [given for given in self.parameters if given["in"] == place]:
             if same(entry["name"]) == same(name):
                 self.parameters.remove(entry)
                 arguments.append(entry.get("argument", entry["name"]))
@@ -434,7 +434,7 @@ def _encoding(
         return {"style": "form", **_style("body", {"style": "form", **given}, argument, tool)}
     members: dict[str, Any] = {}
     kinds = [part.strip() for part in str(given.get("contentType", "")).split(",")]
-    plain = next((one for one in kinds if one and "*" not in one), "")
+    plain = next((name for name in kinds if name and "*" not in name), "")
     if plain:
         members["content_type"] = plain
     headers = given.get("headers")
@@ -474,13 +474,13 @@ def _is_file(schemas: Schemas, schema: Any) -> bool:
 def _file_schema(schemas: Schemas, schema: Any) -> dict[str, Any]:
     """The argument for a file: a text."""
     followed = schemas.followed(schema)
-    kept = {key: schema[key] for key in ("title", "description", "default") if key in schema}
-    given = kept.get("description", followed.get("description", ""))
+    members = {key: schema[key] for key in ("title", "description", "default") if key in schema}
+    given = members.get("description", followed.get("description", ""))
     text = {"type": "string", "description": f"{given} {_FILE}".strip()}
     if "array" not in _types(followed):
-        return {**kept, **text}
+        return {**members, **text}
     counts = {key: followed[key] for key in ("minItems", "maxItems") if key in followed}
-    return {**kept, "type": "array", **counts, "items": {"type": "string", "description": _FILE}}
+    return {**members, "type": "array", **counts, "items": {"type": "string", "description": _FILE}}
 
 
 def _lost(word: str, value: Any) -> str:

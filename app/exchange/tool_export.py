@@ -72,8 +72,8 @@ def _needs_3_2(tool: Tool) -> bool:
         method == "QUERY"
         or method not in METHODS
         or any(
-            one.place == "querystring" or one.style == "cookie"
-            for one in parameters_of(tool.config)
+            parameter.place == "querystring" or parameter.style == "cookie"
+            for parameter in parameters_of(tool.config)
         )
     )
 
@@ -106,7 +106,7 @@ def _operation(
     parameters: list[dict[str, Any]] = []
 
     own = parameters_of(tool.config)
-    styled = {one.argument: one for one in own if one.place == "path"}
+    styled = {parameter.argument: parameter for parameter in own if parameter.place == "path"}
 
     def add(name: str, argument: str, where: str, style: HttpParameter | None = None) -> None:
         used.append(argument)
@@ -124,9 +124,9 @@ def _operation(
 
     for argument in _PLACE.findall(path):
         add(argument, argument, "path", styled.get(argument))
-    for one in own:
-        if one.argument and one.place not in ("path", "body"):
-            add(one.name, one.argument, one.place, one)
+    for parameter in own:
+        if parameter.argument and parameter.place not in ("path", "body"):
+            add(parameter.name, parameter.argument, parameter.place, parameter)
     for pair in filter(None, query.split("&")):
         name, _, value = pair.partition("=")
         place = _PLACE.fullmatch(value)
@@ -141,7 +141,7 @@ def _operation(
     rest = {name: schema for name, schema in members.items() if name not in used}
     body = tool.config.get("body", "json" if method in WITH_BODY else "")
     if rest and body in _BODIES:
-        fields = {one.argument: one for one in own if one.place == "body"}
+        fields = {parameter.argument: parameter for parameter in own if parameter.place == "body"}
         operation["requestBody"] = _body(rest, needed, body, fields)
     elif rest and body == "":
         for name in rest:
@@ -166,23 +166,28 @@ def _body(
     media: dict[str, Any] = {
         "schema": {"type": "object", "properties": members, "required": required}
     }
-    encoding = {one.name: _style(one) | _content_type(one) for one in fields.values()}
+    encoding = {
+        parameter.name: _style(parameter) | _content_type(parameter)
+        for parameter in fields.values()
+    }
     if any(encoding.values()):
         media["encoding"] = {name: given for name, given in encoding.items() if given}
     return {"required": bool(required), "content": {_BODIES[way]: media}}
 
 
-def _style(one: HttpParameter | None) -> dict[str, Any]:
+def _style(parameter: HttpParameter | None) -> dict[str, Any]:
     """The members of OpenAPI for the style of a parameter or a field; {} for the default."""
-    if one is None or one.content_type or not one.style:
+    if parameter is None or parameter.content_type or not parameter.style:
         return {}
-    reserved = {"allowReserved": True} if one.allow_reserved else {}
-    return {"style": one.style, "explode": one.explode, **reserved}
+    reserved = {"allowReserved": True} if parameter.allow_reserved else {}
+    return {"style": parameter.style, "explode": parameter.explode, **reserved}
 
 
-def _content_type(one: HttpParameter) -> dict[str, Any]:
-    members: dict[str, Any] = {"contentType": one.content_type} if one.content_type else {}
-    headers = {name: {"schema": {"const": text}} for name, text in one.headers.items()}
+def _content_type(parameter: HttpParameter) -> dict[str, Any]:
+    members: dict[str, Any] = (
+        {"contentType": parameter.content_type} if parameter.content_type else {}
+    )
+    headers = {name: {"schema": {"const": text}} for name, text in parameter.headers.items()}
     return members | ({"headers": headers} if headers else {})
 
 
@@ -199,13 +204,15 @@ def _keys(
 ) -> dict[str, Any]:
     """The keys in the query or in cookies as security schemes."""
     security: dict[str, Any] = {}
-    for one in own:
-        key = _KEY.fullmatch(one.value)
+    for parameter in own:
+        key = _KEY.fullmatch(parameter.value)
         if key:
-            schemes[key[1]] = {"type": "apiKey", "in": one.place, "name": one.name}
+            schemes[key[1]] = {"type": "apiKey", "in": parameter.place, "name": parameter.name}
             security[key[1]] = []
-        elif one.value:
-            notes.append(f"{tool.name}: the fixed {one.place} parameter {one.name} was left out.")
+        elif parameter.value:
+            notes.append(
+                f"{tool.name}: the fixed {parameter.place} parameter {parameter.name} was left out."
+            )
     return security
 
 

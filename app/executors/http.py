@@ -140,7 +140,11 @@ def _request_note(tool: Tool, arguments: str) -> Problem:
         return Problem("note", f"As written, this call fails: {error}")
     except (ValueError, RecursionError):  # invalid arguments, which the check reports
         return Problem("note", "The request is made when the arguments are valid.")
-    styled = {one.name.lower() for one in parameters_of(tool.config) if one.place == "header"}
+    styled = {
+        parameter.name.lower()
+        for parameter in parameters_of(tool.config)
+        if parameter.place == "header"
+    }
     lines = [f"Sends {request.method} {request.url}"]
     for name, pieces in request.headers.items():
         if name.lower() in {*styled, "cookie"}:
@@ -375,7 +379,7 @@ def keys_of(tool: Tool) -> list[tuple[str, str]]:
         return []
     headers = tool.config.get("headers", {})
     place = origin(str(tool.config.get("url", "")))
-    texts = [*headers.values(), *(one.value for one in parameters_of(tool.config))]
+    texts = [*headers.values(), *(parameter.value for parameter in parameters_of(tool.config))]
     names = {name: None for text in texts for name in VARIABLE.findall(str(text))}
     return [(name, place) for name in names]
 

@@ -692,7 +692,7 @@ def _tool_runs(tool: Tool) -> list[tuple[str, str]]:
         case "http":
             return [
                 (str(config.get("method", "GET")), url_shown(config)),
-                *((one.place, f"{one.name}: {one.text}") for one in parameter_rows(config)),
+                *((given.place, f"{given.name}: {given.text}") for given in parameter_rows(config)),
                 *(("header", f"{name}: {value}") for name, value in _pairs(config.get("headers"))),
                 *([("body", _text(config["body"]))] if "body" in config else []),
             ]

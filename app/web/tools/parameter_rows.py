@@ -28,8 +28,10 @@ class ParameterRow:
 def parameter_rows(config: Mapping[str, Any]) -> list[ParameterRow]:
     """The rows of a valid config."""
     return [
-        ParameterRow(one.place, one.name, one.argument, ", ".join(_words(one)))
-        for one in parameters_of(config)
+        ParameterRow(
+            parameter.place, parameter.name, parameter.argument, ", ".join(_words(parameter))
+        )
+        for parameter in parameters_of(config)
     ]
 
 
