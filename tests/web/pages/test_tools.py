@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from html.parser import HTMLParser
 from typing import Any
 
 import httpx
@@ -129,6 +130,91 @@ async def test_nothing_of_a_config_is_lost_by_the_form(page: httpx.AsyncClient) 
     saved = await page.post("/tools", data={**form, **typed})
     assert saved.status_code == 303, saved.text
     assert (await described(page, "rich"))["config"] == config
+
+
+async def test_an_edit_keeps_the_parameters_of_an_http_tool(page: httpx.AsyncClient) -> None:
+    """The form as it is drawn, with another description."""
+    config = {
+        "method": "COPY",
+        "url": "https://api.example.com/{ids}",
+        "parameters": [
+            {"in": "path", "name": "ids", "style": "matrix", "explode": True},
+            {"in": "query", "name": "tags", "argument": "t", "explode": False},
+            {"in": "cookie", "name": "sid", "value": "${SID_KEY}"},
+            {"in": "body", "name": "f", "file": True},
+        ],
+        "body": "multipart",
+    }
+    await kept(page, "styled", answered_by="http", config=config)
+    shown = (await page.get("/tools/styled")).text
+    assert "tags=a,b" in shown  # in words, with an example
+    assert ";ids=a;ids=b" in shown
+    form = drawn_form(shown)
+    assert form["method"] == "COPY"
+    saved = await page.post("/tools", data={**form, "description": "Edited."})
+    assert saved.status_code == 303, saved.text
+    tool = await described(page, "styled")
+    assert (tool["description"], tool["config"]) == ("Edited.", config)
+
+
+async def test_wrong_parameters_are_said_at_their_field(page: httpx.AsyncClient) -> None:
+    config = {"url": "https://api.example.com"}
+    await kept(page, "mistyped", answered_by="http", config=config)
+    form = drawn_form((await page.get("/tools/mistyped")).text)
+    typed = '[{"in": "query", "name": "t", "style": "matrix"}]'
+    refused = await page.post("/tools", data={**form, "http_parameters": typed})
+    assert refused.status_code == 422
+    assert "The style of a query parameter is one of" in refused.text
+    assert html.unescape(drawn_form(refused.text)["http_parameters"]) == typed
+
+
+def drawn_form(shown: str) -> dict[str, str]:
+    """What a browser would send of the editor's form, untouched."""
+    reader = FormReader()
+    reader.feed(shown)
+    return reader.fields
+
+
+class FormReader(HTMLParser):
+    """The fields of the form that saves a tool."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fields: dict[str, str] = {}
+        self._inside = False
+        self._select = self._area = ""
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = dict(attributes)
+        name = given.get("name") or ""
+        if tag == "form":
+            self._inside = given.get("action") == "/tools"
+        if not self._inside:
+            return
+        if tag == "input" and name and given.get("type") not in ("checkbox", "radio", "submit"):
+            self.fields[name] = given.get("value") or ""
+        elif tag == "input" and name and "checked" in given:
+            self.fields[name] = given.get("value") or "on"
+        elif tag == "textarea" and name:
+            self._area, self.fields[name] = name, ""
+        elif tag == "select":
+            self._select = name
+        elif tag == "option" and self._select and "selected" in given:
+            self.fields[self._select] = given.get("value") or "text"
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "form":
+            self._inside = False
+        if tag == "textarea" and self._area:
+            self.fields[self._area] = self.fields[self._area].removeprefix("\n")
+            self._area = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._area:
+            self.fields[self._area] += data
+        elif self._select and self.fields.get(self._select) == "text":
+            self.fields[self._select] = data.strip()
+            self._select = ""
 
 
 def field(shown: str, name: str) -> str:
