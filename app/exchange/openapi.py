@@ -95,6 +95,8 @@ def tools(
         return
     for path, item in paths.items():
         form = {"path": path}
+        if str(path).startswith("x-"):
+            continue
         if pick is not None and not any(name.partition(" ")[2] == str(path) for name in pick):
             continue
         try:

@@ -18,9 +18,12 @@ from app.exchange.openapi_documents import FORM, JSON, MULTIPART, Schemas
 from app.exchange.tool_entry import clip
 from app.schema.http_parameters import EXPLODED, STYLES
 from app.schema.names import PORTABLE_NAME, legal_name, shorten_name
+from app.schema.validate import OURS
 
 _WITH_BODY = ("post", "put", "patch")
-_NOT_SET = ("accept", "content-type", "authorization", "host", "content-length", "cookie", "te")
+_NOT_SET = ("accept", "content-type", "authorization", "cookie")
+"""Headers that OpenAPI has other words for; a parameter of that name is to be ignored."""
+
 _JSON = re.compile(r"application/(?:[\w.+-]*\+)?json\b|\*/\*", re.I)
 _WHOLE = (
     *("minProperties", "maxProperties", "patternProperties", "propertyNames"),
@@ -113,7 +116,9 @@ def _parameter(
             f"{clip(name)!a} was left out: it is in {clip(where)!a}, which is unknown."
         )
         return
-    if where == "header" and name.lower() in _NOT_SET:
+    if where == "header" and name.lower() in (*_NOT_SET, *OURS):
+        if name.lower() not in _NOT_SET:
+            tool.notes.append(f"The header {clip(name)} was left out: no tool sets it.")
         return
     content = parameter.get("content")
     media_types = content if isinstance(content, Mapping) else {}
@@ -287,8 +292,9 @@ def _add_fixed(pair: str, tool: OperationTool) -> None:
 
 def _with_arguments(text: str, safe: str, tool: OperationTool) -> str:
     parts = _PLACEHOLDER.split(text)
+    # `${` in a URL would be a key.
     return "".join(
-        f"{{{tool.places[part]}}}" if number % 2 else quote(part, safe=safe)
+        f"{{{tool.places[part]}}}" if number % 2 else re.sub(r"\$$", "%24", quote(part, safe=safe))
         for number, part in enumerate(parts)
     )
 
@@ -339,10 +345,17 @@ def read_body(
     name = _argument("body", "body", tool)
     tool.properties[name] = schema if _JSON.match(picked) else {"type": "string"}
     tool.required += [name] if body.get("required") is True else []
-    tool.headers["Content-Type"] = kind
     tool.body = f"{{{{ args.{name} }}}}"
-    if _JSON.match(picked) and "string" in _types(flat):
-        tool.notes.append(f"{name} is sent as it is; a text needs its quotes to be JSON.")
+    types = _all_types(schemas, schema)
+    if not _JSON.match(picked):
+        is_file = _is_file(schemas, schema)
+        if is_file:
+            tool.properties[name] = _file_schema(schemas, schema)
+            tool.parameters.append({"in": "body", "name": name, "content_type": kind, "file": True})
+    elif types is None or "string" in types:
+        # As JSON, a text has quotes, which a placeholder does not write.
+        tool.parameters.append({"in": "body", "name": name, "content_type": kind})
+    tool.headers["Content-Type"] = kind
 
 
 def _is_flat(schema: Any, tool: OperationTool) -> bool:
@@ -361,6 +374,9 @@ def _form(
 ) -> None:
     """The members of a form as arguments, each written as its encoding says."""
     members, required = _form_members(schemas, schema, tool)
+    if not members and not _takes_more(schema):
+        tool.body = "none"
+        return
     if not members:
         raise InvalidOperation("Its form has no plain members, so no arguments can be made of it.")
     encodings = media.get("encoding")
@@ -388,6 +404,13 @@ def _form(
     if nested and kind == FORM:
         names = ", ".join(nested[:5]) + (" and others" if nested[5:] else "")
         tool.notes.append(f"An object is sent as JSON within the form: {clip(names)}.")
+
+
+def _takes_more(schema: Any) -> bool:
+    """Whether a form without members may have any: it says which, or that it is no object."""
+    if not isinstance(schema, Mapping) or "object" not in _types(schema):
+        return True
+    return bool(schema.get("additionalProperties", "properties" not in schema))
 
 
 def _form_members(

@@ -1,4 +1,5 @@
-"""The bodies of forms: application/x-www-form-urlencoded and multipart/form-data. Pure.
+"""Bodies that are made of arguments: application/x-www-form-urlencoded, multipart/form-data, and a
+value alone. Pure.
 
 A field is written by its content type, an array as one field an item; a field with a style is
 written in that. A file is a text, or bytes as a data URL.
@@ -74,6 +75,12 @@ def multipart_body(
         b"--%b\r\n%b\r\n\r\n%b\r\n" % (boundary, _head(part), part.data) for part in parts
     )
     return body + b"--%b--\r\n" % boundary, f"{MULTIPART}; boundary={boundary.decode()}"
+
+
+def value_body(own: HttpParameter, value: Any) -> tuple[bytes, str]:
+    """(one value as the body, its media type): a file, or in its content type."""
+    part = _file(own, value) if own.file else _part(own.name, value, own.content_type)
+    return part.data, part.kind
 
 
 def _items(value: Any) -> list[Any]:

@@ -42,7 +42,7 @@ from app.executors.executor import (
     parse_arguments,
     steps_of,
 )
-from app.executors.form_bodies import FORM, form_body, multipart_body
+from app.executors.form_bodies import FORM, form_body, multipart_body, value_body
 from app.executors.parameter_styles import in_content_type, write_parameter
 from app.net.addresses import Resolve, resolve_host
 from app.net.client import NetworkError
@@ -465,10 +465,21 @@ def _body(
             return form_body(rest, fields), FORM
         case "multipart":
             return multipart_body(rest, fields)
+        case str() if (field := _whole_body(template, fields)) and values.get(
+            field.argument
+        ) is not None:
+            return value_body(field, values[field.argument])
         case str():
             text = filled_or_absent(template, values)
             return _bytes(as_text(text)), "text/plain; charset=utf-8"
     return _bytes(as_json(filled_or_absent(template, values))), "application/json"
+
+
+def _whole_body(template: str, fields: Mapping[str, HttpParameter]) -> HttpParameter | None:
+    """The parameter that is the body, if `template` is a placeholder for one."""
+    place = PLACE.fullmatch(template)
+    steps = steps_of(place) if place else []
+    return fields.get(steps[0]) if len(steps) == 1 else None
 
 
 def _bytes(text: str) -> bytes:

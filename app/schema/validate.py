@@ -236,7 +236,7 @@ def _check_header(name: str, value: Any) -> None:
 
 
 def _check_header_name(name: str, where: str) -> None:
-    if not HEADER.fullmatch(name) or name.lower() in _OURS:
+    if not HEADER.fullmatch(name) or name.lower() in OURS:
         bad(f"{name!r} is not a header that a tool can set.", where)
 
 
@@ -261,7 +261,7 @@ MOST_URL = 8000
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9._-]+|\[?[0-9A-Fa-f:.]+\]?")
 HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 """Names of headers that tools, MCP servers and profiles may set: a token (RFC 9110, 5.6.2)."""
-_OURS = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding", "te")
+OURS = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding", "te")
 
 
 def _check_mcp(config: Mapping[str, Any]) -> None:

@@ -201,11 +201,20 @@ def test_arguments_of_like_names_stay_apart() -> None:
 LIST, OBJECT = {"type": "array"}, {"type": ["object", "null"]}
 
 
-def test_a_json_text_as_a_body_is_said() -> None:
-    assert found("/p", "post", body({"type": "string"})).notes == (
-        "body is sent as it is; a text needs its quotes to be JSON.",
-    )
-    assert found("/p", "post", body({"type": "string"}, "text/plain")).notes == ()
+def test_a_text_as_a_json_body_has_its_quotes() -> None:
+    for schema in ({"type": "string"}, {}, {"type": ["string", "null"]}):
+        one = tool("/p", "post", body(schema))
+        _, _, data, headers = sent(one, {"body": 'a "b"'})
+        assert (data, headers["Content-Type"]) == (b'"a \\"b\\""', ("application/json",))
+    plain = tool("/p", "post", body({"type": "string"}, "text/plain"))
+    assert sent(plain, {"body": 'a "b"'})[2] == b'a "b"'
+
+
+def test_a_file_as_a_body_may_be_a_data_url() -> None:
+    one = tool("/p", "put", body({"type": "string", "format": "binary"}, "application/zip"))
+    _, _, data, headers = sent(one, {"body": "data:;base64,AAH/"})
+    assert (data, headers["Content-Type"]) == (b"\x00\x01\xff", ("application/zip",))
+    assert sent(one, {"body": "text"})[2] == b"text"
 
 
 def test_what_only_the_server_writes_is_no_argument() -> None:

@@ -160,6 +160,35 @@ def test_fragment_and_query_of_a_path(path: str, parameters: Any, arguments: Any
     assert sent(made.tool, arguments)[0] == url
 
 
+def test_headers_of_the_connection_are_no_arguments() -> None:
+    names = ("Accept", "Host", "Accept-Encoding", "TE", "X-A")
+    given = [{"name": name, "in": "header", "schema": TEXT} for name in names]
+    made = found("/p", "get", {"parameters": given})
+    assert made.tool is not None, made.problem
+    assert list(made.tool.parameters["properties"]) == ["X-A"]
+    assert [note.split()[2] for note in made.notes] == ["Host", "Accept-Encoding", "TE"]
+
+
+def test_a_dollar_before_a_place_is_no_key() -> None:
+    parameters = [{"name": "id", "in": "path", "required": True, "schema": TEXT}]
+    made = tool("/routes/$count/${id}", "get", {"parameters": parameters})
+    assert sent(made, {"id": "1"})[0] == "/routes/$count/%241"
+
+
+def test_an_extension_among_the_paths_is_no_path() -> None:
+    paths = {"x-generator": "none", "/p": {"get": {"operationId": "a"}}, "x-more": {"get": {}}}
+    brought = import_tools(json.dumps({"openapi": "3.1.0", "paths": paths}))
+    assert [(made.name, made.problem) for made in brought.tools] == [("a", "")]
+
+
+def test_an_empty_form_is_no_body() -> None:
+    empty = {"type": "object", "properties": {}, "additionalProperties": False}
+    made = tool("/p", "get", multipart(empty, kind="application/x-www-form-urlencoded"))
+    assert sent(made, {}) == ("/p", {}, b"")
+    free = found("/p", "post", multipart({"type": "object"}))
+    assert "no plain members" in free.problem
+
+
 SCHEMES = {
     "query": {"type": "apiKey", "in": "query", "name": "api_key"},
     "cookie": {"type": "apiKey", "in": "cookie", "name": "sid"},
