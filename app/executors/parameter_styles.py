@@ -5,6 +5,7 @@ https://spec.openapis.org/oas/v3.2.0#style-examples https://www.rfc-editor.org/r
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -51,6 +52,9 @@ RAW = None
 
 _JSON = re.compile(r"application/(?:[\w.+-]*\+)?json\b", re.I)
 
+_NOT_PLAIN = re.compile(r"[^\x20-\x7e]+")
+"""What a header cannot have, and JSON can escape."""
+
 _TRIPLE = re.compile(r"(%[0-9A-Fa-f]{2})")
 
 
@@ -73,6 +77,8 @@ def write_parameter(parameter: HttpParameter, value: Any) -> str:
             safe, style = ("" if style == "form" else RAW), "cookie"
     if parameter.content_type:
         value = in_content_type(parameter.content_type, value)
+        if safe is RAW and _JSON.match(parameter.content_type):
+            value = _NOT_PLAIN.sub(lambda part: json.dumps(part[0])[1:-1], value)
     return write_value(style, parameter.explode, name, value, safe) or ""
 
 

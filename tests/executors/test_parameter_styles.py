@@ -163,6 +163,8 @@ def test_a_value_with_its_own_separator_is_refused(parameter: dict[str, Any], va
          {"sid": "1 2", "t": ["a", "b"]}, {"Cookie": ("sid=1%202; t=a; t=b",)}),
         ([{"in": "cookie", "name": "sid", "style": "cookie"}], {"sid": "a b"},
          {"Cookie": ("sid=a b",)}),
+        ([{"in": "header", "name": "X-J", "content_type": "application/json"}],
+         {"X-J": {"a": "é😀"}}, {"X-J": ('{"a": "\\u00e9\\ud83d\\ude00"}',)}),
         ([{"in": "cookie", "name": "sid"}], {"sid": None}, {}),
         ([{"in": "cookie", "name": "sid", "value": "${SID_KEY}"}, {"in": "cookie", "name": "t"}],
          {"t": "${OTHER_KEY}"}, {"Cookie": ("sid=", "SID_KEY", "; t=%24%7BOTHER_KEY%7D")}),
