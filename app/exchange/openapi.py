@@ -44,6 +44,10 @@ from app.secrets.config_secrets import variable
 
 KIND = "OpenAPI operation"
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "query", "trace")
+_KINDS_LOST = (
+    "A discriminator names the kinds of its schemas; they are too large for a tool, which has only "
+    "what all kinds share."
+)
 _NO_HOST = "example.invalid"
 _ROOTS = ("paths", "webhooks", "components")
 """Members that a document of OpenAPI has one of."""
@@ -169,7 +173,7 @@ def _operation(
     method: str,
     operation: Mapping[str, Any],
 ) -> ImportedTool:
-    form = {"path": path, "method": method, "operation": operation}
+    form: dict[str, Any] = {"path": path, "method": method, "operation": operation}
     name = _name(operation, path, method)
     tool = OperationTool()
     try:
@@ -193,6 +197,12 @@ def _operation(
             {"type": "object", "properties": tool.properties, "required": tool.required}
         )
     except UnresolvedRef as error:
+        if error.too_large and schemas.kinds:
+            given = form["operation"]
+            plain = _operation(
+                document, schemas.without_kinds, str(form["path"]), item, method, given
+            )
+            return replace(plain, notes=(*plain.notes, _KINDS_LOST))
         refused = refused_tool(form, KIND, name, str(error))
         return replace(refused, pointer="/parameters", refers=error.refers)
     except InvalidOperation as error:

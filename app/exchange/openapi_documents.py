@@ -13,6 +13,7 @@ import posixpath
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 from urllib.parse import quote, unquote, urljoin
 
@@ -33,12 +34,17 @@ HELD = "x-files"
 """The member of a bundled document that contains the other files by name."""
 
 
-class UnresolvedRef(ValueError):
-    """A ref that is not followed, or exceeds the limit. `str` is a sentence."""
+_UNION = "#kinds"
+"""The end of a ref to the union of the kinds of a schema, which no document has."""
 
-    def __init__(self, sentence: str, *, refers: bool = False) -> None:
+
+class UnresolvedRef(ValueError):
+    """A ref that is not followed, or exceeds the limit (`too_large`). `str` is a sentence."""
+
+    def __init__(self, sentence: str, *, refers: bool = False, too_large: bool = False) -> None:
         super().__init__(sentence)
         self.refers = refers
+        self.too_large = too_large
 
 
 def _original_ref(ref: str) -> str:
@@ -51,10 +57,12 @@ def _original_ref(ref: str) -> str:
 
 
 class Schemas:
-    """Converts and collects schemas; one instance for each document."""
+    """Converts and collects schemas; one instance for each document. A schema with a discriminator
+    is the union of its kinds, which extend it by allOf, unless without `kinds`."""
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
+    def __init__(self, document: Mapping[str, Any], *, kinds: bool = True) -> None:
         self._document = document
+        self.kinds = _unions(document) if kinds else {}
         own = document.get("$self")
         self._self = own.partition("#")[0] if isinstance(own, str) else ""
         # Before 3.1 the siblings of a ref are ignored.
@@ -63,6 +71,11 @@ class Schemas:
         self._refs: dict[str, str] = {}  # that name -> the ref
         self._made: dict[str, tuple[Any, frozenset[str], int]] = {}  # ref -> schema, refs, bytes
         self._used = 0
+
+    @cached_property
+    def without_kinds(self) -> Schemas:
+        """The same document, with what all kinds of a schema share in place of each."""
+        return Schemas(self._document, kinds=False)
 
     def target(self, value: Any) -> Any:
         """`value`, or the target of its ref: for parameters and bodies."""
@@ -98,11 +111,13 @@ class Schemas:
             schemas[ref], refs, size = self._converted(ref)
             bytes_ += size
             if bytes_ > MAX_SCHEMA_BYTES:
-                raise UnresolvedRef("What its schemas refer to is too large for a tool.")
+                sentence = "What its schemas refer to is too large for a tool."
+                raise UnresolvedRef(sentence, too_large=True)
             todo += sorted(refs)
         self._used += bytes_
         if self._used > MOST_ALL:
-            raise UnresolvedRef("The document is too large to be read whole; import a part of it.")
+            sentence = "The document is too large to be read whole; import a part of it."
+            raise UnresolvedRef(sentence, too_large=True)
         if not schema["required"]:
             schema = {key: value for key, value in schema.items() if key != "required"}
         defs = {self._names[ref]: schemas[ref] for ref in sorted(schemas)}
@@ -132,14 +147,21 @@ class Schemas:
     def _converted(self, ref: str) -> tuple[Any, frozenset[str], int]:
         if ref not in self._made:
             refs: set[str] = set()
-            schema = self._refs_named(from_openapi_schema(self._at(ref)), refs)
+            is_union = ref.endswith(_UNION)
+            given = self.kinds[ref.removesuffix(_UNION)] if is_union else self._at(ref)
+            schema = self._refs_named(from_openapi_schema(given), refs)
             self._made[ref] = schema, frozenset(refs), len(json.dumps(schema))
         return self._made[ref]
 
-    def _refs_named(self, schema: Any, refs: set[str], *, by_name: bool = False) -> Any:
+    def _refs_named(
+        self, schema: Any, refs: set[str], *, by_name: bool = False, extends: bool = False
+    ) -> Any:
+        """`extends`: a ref here is what another schema extends, not the union of its kinds."""
         match schema:
             case {"$ref": str(ref)} if not by_name:
                 self._at(ref)  # refused here, at its place
+                if ref in self.kinds and not extends:
+                    ref += _UNION
                 refs.add(ref)
                 members = [key for key in schema if self._beside or key == "description"]
                 beside = {key: schema[key] for key in members if key not in ("$ref", "summary")}
@@ -148,11 +170,16 @@ class Schemas:
                 return {
                     key: value
                     if key in _VALUES and not by_name
-                    else self._refs_named(value, refs, by_name=not by_name and key in OF_NAMES)
+                    else self._refs_named(
+                        value,
+                        refs,
+                        by_name=not by_name and key in OF_NAMES,
+                        extends=key == "allOf" and not by_name,
+                    )
                     for key, value in schema.items()
                 }
             case list():
-                return [self._refs_named(inner, refs) for inner in schema]
+                return [self._refs_named(inner, refs, extends=extends) for inner in schema]
         return schema
 
     def _pointer(self, ref: str) -> str:
@@ -181,6 +208,60 @@ class Schemas:
                 case (list() as several, _):
                     todo += [(inner, False) for inner in several]
         return refs
+
+
+# -- Discriminators ----------------------------------------------------------------------------
+
+
+def _unions(document: Mapping[str, Any]) -> dict[str, Any]:
+    """By its ref, each schema with a discriminator that others extend by allOf: the union of these.
+
+    https://spec.openapis.org/oas/v3.2.0#models-with-polymorphism-support
+    """
+    start, holder = "#/components/schemas/", _mapping(document.get("components")).get("schemas")
+    if is_swagger(document):
+        start, holder = "#/definitions/", document.get("definitions")
+    schemas = _mapping(holder)
+    kinds: dict[str, list[str]] = {}  # a ref -> the refs of those that extend it
+    for name, schema in schemas.items():
+        for part in _list(_mapping(schema).get("allOf")):
+            if isinstance(_mapping(part).get("$ref"), str):
+                kinds.setdefault(part["$ref"], []).append(f"{start}{name}")
+    unions = {}
+    for ref in kinds:
+        base = _mapping(schemas.get(ref.removeprefix(start)))
+        given = base.get("discriminator")
+        member = _mapping(given).get("propertyName") if isinstance(given, Mapping) else given
+        if isinstance(member, str) and not {"oneOf", "anyOf"} & base.keys():
+            values: dict[str, list[str]] = {}  # by ref
+            for value, to in _mapping(_mapping(given).get("mapping")).items():
+                values.setdefault(to if "/" in str(to) else f"{start}{to}", []).append(value)
+            refs = [*([ref] if ref in values else []), *_descendants(ref, kinds)]
+            unions[ref] = {
+                "anyOf": [
+                    _kind(kind, member, values.get(kind, [kind.removeprefix(start)]))
+                    for kind in refs
+                ]
+            }
+    return unions
+
+
+def _kind(ref: str, member: str, values: list[str]) -> dict[str, Any]:
+    """The schema at `ref`, named by one of `values` in `member`."""
+    named = {"type": "object", "properties": {member: {"enum": values}}, "required": [member]}
+    return {"allOf": [{"$ref": ref}, named]}
+
+
+def _descendants(ref: str, kinds: Mapping[str, list[str]]) -> list[str]:
+    """The refs of the schemas that extend the one at `ref`, also by way of others."""
+    refs: dict[str, None] = {}
+    todo = [ref]
+    while todo:
+        for kind in kinds.get(todo.pop(), ()):
+            if kind not in refs and kind != ref:
+                refs[kind] = None
+                todo.append(kind)
+    return list(refs)
 
 
 # -- Documents of several files ----------------------------------------------------------------
@@ -427,3 +508,7 @@ def _scheme(given: Any) -> Any:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

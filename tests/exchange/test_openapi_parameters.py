@@ -8,6 +8,7 @@ from typing import Any
 from app.core.tools import Tool
 from app.exchange.tool_import import import_tools
 from app.executors.http import request_of
+from app.schema.validate import check_call
 from tests.exchange.test_openapi import body, found, tool
 from tests.tables import each_row
 
@@ -407,3 +408,77 @@ def test_webhooks_beside_paths_are_noted() -> None:
     brought = import_tools(json.dumps(document))
     assert [one.problem for one in brought.tools] == [""]
     assert brought.notes[0].startswith("Its webhooks were left out: new.")
+
+
+ANIMALS: dict[str, Any] = {
+    "Pet": {
+        "type": "object",
+        "required": ["kind"],
+        "properties": {"kind": TEXT, "name": TEXT, "friend": {"$ref": "#/components/schemas/Pet"}},
+        "discriminator": {
+            "propertyName": "kind",
+            "mapping": {"cat": "#/components/schemas/Cat", "kitten": "Cat"},
+        },
+    },
+    "Cat": {
+        "allOf": [
+            {"$ref": "#/components/schemas/Pet"},
+            {"type": "object", "required": ["claws"], "properties": {"claws": {"type": "integer"}}},
+        ]
+    },
+    "Dog": {"allOf": [{"$ref": "#/components/schemas/Pet"}, {"properties": {"bark": TEXT}}]},
+    "Puppy": {"allOf": [{"$ref": "#/components/schemas/Dog"}, {"required": ["bark"]}]},
+}
+PET = {"$ref": "#/components/schemas/Pet"}
+
+
+@each_row(
+    ("pet", "valid"),
+    [
+        ({"kind": "cat", "claws": 4}, True),
+        ({"kind": "kitten", "claws": 4}, True),
+        ({"kind": "cat"}, False),
+        ({"kind": "Cat", "claws": 4}, False),  # it has other names in the mapping
+        ({"kind": "Dog"}, True),
+        ({"kind": "Dog", "bark": 1}, False),
+        ({"kind": "Puppy"}, False),
+        ({"kind": "Puppy", "bark": "a", "friend": {"kind": "cat", "claws": 1}}, True),
+        ({"kind": "Dog", "friend": {"kind": "cat"}}, False),
+        ({"kind": "Pet"}, False),
+        ({"claws": 4}, False),
+    ],
+)
+def test_a_discriminator_names_the_kinds_that_extend_its_schema(pet: Any, valid: bool) -> None:
+    made = tool("/p", "post", body(PET), components={"schemas": ANIMALS})
+    problems = check_call(made, "post_p", json.dumps({"body": pet}))
+    assert (problems == ()) == valid, problems
+
+
+def test_a_discriminator_of_swagger() -> None:
+    text = json.dumps({**ANIMALS, "Pet": {**ANIMALS["Pet"], "discriminator": "kind"}})
+    document = {
+        "swagger": "2.0",
+        "definitions": json.loads(text.replace("components/schemas", "definitions")),
+        "paths": {
+            "/p": {
+                "post": {
+                    "parameters": [
+                        {"in": "body", "name": "b", "schema": {"$ref": "#/definitions/Pet"}}
+                    ]
+                }
+            }
+        },
+    }
+    (made,) = import_tools(json.dumps(document)).tools
+    assert made.tool is not None, made.problem
+    for pet, valid in (({"kind": "Cat", "claws": 1}, True), ({"kind": "Cat"}, False)):
+        problems = check_call(made.tool, "post_p", json.dumps({"body": pet}))
+        assert (problems == ()) == valid
+
+
+def test_kinds_that_are_too_large_leave_what_they_share() -> None:
+    large = {"allOf": [PET, {"description": "d" * 300_000}]}
+    made = found("/p", "post", body(PET), components={"schemas": {**ANIMALS, "Huge": large}})
+    assert made.tool is not None, made.problem
+    assert list(made.tool.parameters["properties"]) == ["kind", "name", "friend"]
+    assert "what all kinds share" in made.notes[-1]
