@@ -313,7 +313,10 @@ def read_body(
     kinds = [str(kind) for kind in content]
     picked = next((kind for kind in kinds if _JSON.match(kind)), None)
     if picked is None:
-        picked = next((kind for kind in (FORM, MULTIPART) if kind in kinds), kinds[0])
+        forms = [kind for kind in (FORM, MULTIPART) if kind in kinds]
+        if len(forms) > 1 and _has_files(schemas, content[MULTIPART]):
+            forms = [MULTIPART]
+        picked = [*forms, *kinds][0]
     if picked.startswith("multipart/") and picked != MULTIPART:
         raise InvalidOperation(
             f"Its body is {clip(picked)}; of these a tool sends {MULTIPART} alone."
@@ -480,6 +483,14 @@ def _constant(header: Any) -> str | None:
     value = options[0] if isinstance(options, list) and len(options) == 1 else None
     value = schema.get("const", schema.get("default", value))
     return value if isinstance(value, str) else None
+
+
+def _has_files(schemas: Schemas, media: Any) -> bool:
+    """Whether a multipart body has a file."""
+    media = schemas.target(media)
+    schema = schemas.rewritten(media.get("schema", {})) if isinstance(media, Mapping) else {}
+    members, _ = _form_members(schemas, schema, OperationTool())
+    return any(_is_file(schemas, member) for member in members.values())
 
 
 def _is_file(schemas: Schemas, schema: Any) -> bool:

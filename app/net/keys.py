@@ -275,7 +275,7 @@ class Keys:
             return ""
 
     def for_tool(self, name: str, url: str) -> str:
-        """The key `name` for a header of a tool's request to `url`; it is masked from now on.
+        """The key `name` for a tool's request to `url`; it is masked from now on.
 
         BadInput if it does not exist or may not be sent there: a provider's key may be sent to that
         provider, all others to addresses that the user confirmed.

@@ -16,6 +16,7 @@ SERVER = "https://pets.example/v1"
 LIST = {"type": "array", "items": {"type": "string"}}
 OBJECT = {"type": "object", "properties": {"x": {"type": "string"}, "y": {"type": "integer"}}}
 TEXT = {"type": "string"}
+BINARY = {"type": "string", "format": "binary"}
 VALUES: dict[str, Any] = {"array": ["a,b", "c"], "object": {"x": "1", "y": 2}, "string": "a b"}
 
 
@@ -270,6 +271,14 @@ def test_an_encoding_is_kept(encoding: Any, members: Any, note: str) -> None:
     assert made.tool.config.get("parameters") == expected
     assert note in " ".join(made.notes)
     assert bool(note) == bool(made.notes)
+
+
+def test_of_two_forms_the_one_that_can_send_files_is_taken() -> None:
+    text, file = ({"type": "object", "properties": {"a": p}} for p in (TEXT, BINARY))
+    for schema, kind in ((text, FORM), (file, "multipart/form-data; boundary=")):
+        content = {name: {"schema": schema} for name in (FORM, "multipart/form-data")}
+        made = tool("/p", "post", {"requestBody": {"content": content}})
+        assert sent(made, {"a": "1"})[1]["Content-Type"].startswith(kind)
 
 
 def test_a_form_has_the_members_of_its_parts() -> None:
