@@ -41,7 +41,7 @@ pipes in path and header."""
 EXPLODED = ("form", "cookie", "deepObject")
 """Styles that are exploded by default."""
 
-_MEMBERS = (
+MEMBERS = (
     *("in", "name", "argument", "value", "style", "explode", "allow_reserved", "content_type"),
     *("headers", "file"),
 )
@@ -99,8 +99,8 @@ def check_parameters(parameters: Any) -> None:
         if not isinstance(entry, Mapping):
             raise BadTool("A parameter is an object with in and name.", pointer(here))
         for member in entry:
-            if member not in _MEMBERS:
-                sentence = f"A parameter has no {member!r}; it has {', '.join(_MEMBERS)}."
+            if member not in MEMBERS:
+                sentence = f"A parameter has no {member!r}; it has {', '.join(MEMBERS)}."
                 raise BadTool(sentence, pointer((*here, str(member))))
         _check_types(entry, here)
         _check_members(entry, here)

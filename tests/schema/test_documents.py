@@ -13,6 +13,7 @@ from app.core.tools import Tool
 from app.engine.settings import AMOUNTS, COUNTS
 from app.evaluation.spec import EXPECTATIONS, MATCHES, SETTINGS
 from app.schema.documents import Document, File, find_fault, published_schema
+from app.schema.http_parameters import MEMBERS, STYLES
 from app.schema.validate import CONFIGS, METHODS, TIMEOUT_S, WORKSPACE
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +38,14 @@ def test_the_schemas_name_what_the_code_names() -> None:
     members = tools["tool"]["properties"]
     assert set(members) - {"$schema"} == {item.name for item in fields(Tool)}
     assert {f"{kind}_config" for kind in CONFIGS} == set(tools) - {"tool"}
-    assert tuple(tools["http_config"]["properties"]["method"]["enum"]) == METHODS
+    http = tools["http_config"]["properties"]
+    assert tuple(http["method"]["anyOf"][0]["enum"]) == METHODS
+    parameter = http["parameters"]["items"]["properties"]
+    assert tuple(parameter) == MEMBERS
+    assert tuple(parameter["in"]["enum"]) == tuple(STYLES)
+    assert set(parameter["style"]["enum"]) == {
+        style for several in STYLES.values() for style in several
+    }
     assert tuple(tools["workspace_config"]["properties"]["tool"]["enum"]) == WORKSPACE
     assert (members["timeout_s"]["minimum"], members["timeout_s"]["maximum"]) == TIMEOUT_S
     settings = batch["settings"]["properties"]
