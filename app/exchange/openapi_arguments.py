@@ -394,6 +394,13 @@ def _form(
         encoding = encodings.get(name) if isinstance(encodings, Mapping) else None
         if isinstance(encoding, Mapping):
             entry |= _encoding(encoding, argument, kind, tool)
+        media_type = followed.get("contentMediaType") if isinstance(followed, Mapping) else None
+        if (
+            kind == MULTIPART
+            and isinstance(media_type, str)
+            and not {"style", "content_type"} & {*entry}
+        ):
+            entry["content_type"] = media_type
         if kind == MULTIPART and _is_file(schemas, prop):
             entry["file"] = True
             prop = _file_schema(schemas, prop)

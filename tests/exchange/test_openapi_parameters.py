@@ -249,6 +249,9 @@ def test_a_multipart_body_has_its_fields_and_files() -> None:
     assert b'name="file"; filename="file"\r\nContent-Type: text/csv\r\n\r\na,b\r\n' in data
     assert data.count(b'name="more[]"; filename=') == 2
     assert b'name="tags"\r\n\r\nt,u\r\n' in data
+    _, _, data = sent(made, {"raw": "1", "encoded": "AAAA"})
+    assert b'name="raw"; filename="raw"\r\nContent-Type: image/png\r\n\r\n1\r\n' in data
+    assert b'name="encoded"\r\nContent-Type: image/png\r\n\r\nAAAA\r\n' in data
 
 
 @each_row(
