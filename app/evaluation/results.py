@@ -25,8 +25,9 @@ from app.core.serialization import from_data, to_data
 from app.core.session import Call, Session, Turn
 from app.evaluation.spec import ArgumentMatch, Expectation, RunKey, expectation_data
 from app.evaluation.spec_reader import read_expectation
+from app.schema.describe import cut
 from app.schema.strict_json import read_arguments
-from app.schema.validate import check_call, cut, schema_problems
+from app.schema.validate import check_call, schema_problems
 
 Outcome = Literal["passed", "failed", "provider_error", "unknown", "needs_person", "stopped"]
 """`passed` and `failed` are decided by the checks. The others are not failures of the model: a

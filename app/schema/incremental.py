@@ -18,9 +18,18 @@ from app.core.events import Problem
 from app.core.late import dataclass
 from app.core.tools import Same
 from app.schema import schema_checks
-from app.schema.schema_checks import Place, Schema, is_local, pointer, resolve, subschemas
+from app.schema.describe import describe
+from app.schema.schema_checks import (
+    OLD_DRAFTS,
+    Place,
+    Schema,
+    is_local,
+    pointer,
+    resolve,
+    subschemas,
+)
+from app.schema.sentences import problems_of, unexpected
 from app.schema.strict_json import IncrementalReader
-from app.schema.validate import form, problems_of, unexpected
 
 # The schemas that certainly apply to a place in the arguments, and their checks of a value there.
 #
@@ -39,9 +48,7 @@ _MOST_AT_ONCE = 40_000
 _BYTES_A_STEP = 100
 """Bytes of compiled patterns that cost as much as a step."""
 
-_OLD = tuple(f"http://json-schema.org/draft-0{number}/schema" for number in (4, 6, 7))
-"""Drafts in which a `$ref` hides its sibling keywords."""
-_UNPREFIXED = (*_OLD, "https://json-schema.org/draft/2019-09/schema")
+_UNPREFIXED = (*OLD_DRAFTS, "https://json-schema.org/draft/2019-09/schema")
 """Drafts in which `prefixItems` is not a keyword."""
 _LOGIC = ("enum", "const", "anyOf", "oneOf", "not", "if", "then", "else")
 _UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
@@ -91,7 +98,7 @@ class Check:
         if error.kind.name in ("minProperties", "maxProperties"):
             # The values are not stored, so the sentence has to do without them.
             return _count_problem(place, len(value), "key", self._schema)
-        return next(problems_of(error, self._schema, place), None)
+        return next(problems_of(error, self._schema, value, place), None)
 
 
 class SchemaSpots:
@@ -99,7 +106,7 @@ class SchemaSpots:
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self.draft = str(schema.get("$schema", ""))
-        self.old = self.draft.rstrip("#") in _OLD
+        self.old = self.draft.rstrip("#") in OLD_DRAFTS
         self.prefixed = self.draft.rstrip("#") not in _UNPREFIXED
         self.holder = {"$defs": {"root": _self_contained(schema)}}
         self._build_steps = _build_steps(len(json.dumps(schema)), schema)
@@ -225,7 +232,7 @@ class SchemaSpot:
             several = [branches for key in ("anyOf", "oneOf") if (branches := piece.get(key))]
             dead = any(not any(self._may_be(b, kind) for b in branches) for branches in several)
             if dead or not _allows(piece, kind):
-                where, expected = pointer(place()), form(piece, self._spots.holder)
+                where, expected = pointer(place()), describe(piece, self._spots.holder)
                 message = (
                     f"{where or 'The arguments object'} is an {kind}; the schema wants {expected}."
                 )
@@ -320,7 +327,7 @@ def _count_problem(place: Place, count: int, unit: str, expected: Mapping[str, A
     kind = "object" if unit == "key" else "array"
     plain = {key: value for key, value in expected.items() if key.startswith(("min", "max"))}
     message = f"{where} has {count} {unit}{'' if count == 1 else 's'}"
-    message += f"; the schema wants {form({'type': kind, **plain}, {})}."
+    message += f"; the schema wants {describe({'type': kind, **plain}, {})}."
     return Problem("schema", message, pointer(place))
 
 

@@ -130,6 +130,9 @@ _DRAFTS: dict[str, Any] = {
     "https://json-schema.org/draft/2019-09/schema": jsonschema_rs.Draft201909Validator,
     "https://json-schema.org/draft/2020-12/schema": jsonschema_rs.Draft202012Validator,
 }
+OLD_DRAFTS = tuple(f"http://json-schema.org/draft-0{number}/schema" for number in (4, 6, 7))
+"""Drafts in which a `$ref` hides its sibling keywords."""
+
 Fault = tuple[str, str]
 """(sentence, JSON pointer within the schema)."""
 

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, replace
 from typing import Any, NoReturn
-
-import jsonschema_rs
 
 from app.core.arguments import TESTS
 from app.core.errors import BadTool
@@ -20,8 +18,10 @@ from app.core.events import Problem
 from app.core.providers import KEY_NAME
 from app.core.tools import ANSWERED_BY, FREEFORM, NAME, SHIPPED, Same, Tool
 from app.schema import schema_checks
+from app.schema.describe import cut
 from app.schema.http_parameters import check_parameters
-from app.schema.schema_checks import Place, is_local, is_number, pointer, resolve
+from app.schema.schema_checks import is_number, pointer
+from app.schema.sentences import Explainer, Naming, name_in_arguments
 from app.schema.strict_json import InvalidJSON, json_text, kind_of, parse, read_arguments
 from app.secrets.names import may_name_secret
 
@@ -309,14 +309,6 @@ _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,399})")
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?")
 
 
-Naming = Callable[[Place], str]
-"""The name of the value at a place, for problems."""
-
-
-def name_in_arguments(place: Place) -> str:
-    return pointer(place) or "The arguments object"
-
-
 def schema_problems(
     schema: Mapping[str, Any],
     value: Any,
@@ -345,13 +337,13 @@ def schema_problems(
             message = "The schema is not satisfied; there is too much here to say where."
             return (Problem("schema", message),)
         errors = list(validator.iter_errors(value))
+        if but_missing:
+            errors = [error for error in errors if _missing(error) not in but_missing]
+        fixer = validator if work <= _FIXED_STEPS else None
+        return _problems(schema, value, errors, fixer, naming)
     except (ValueError, RecursionError) as error:
         message = f"The arguments could not be checked against the schema: {cut(str(error), 120)}."
         return (Problem("schema", message),)
-    if but_missing:
-        errors = [error for error in errors if _missing(error) not in but_missing]
-    fixer = validator if work <= _FIXED_STEPS else None
-    return _problems(schema, value, errors, fixer, naming)
 
 
 def _missing(error: Any) -> str:
@@ -367,23 +359,28 @@ def _problems(
     fixer: schema_checks.Validator | None,
     naming: Naming,
 ) -> tuple[Problem, ...]:
+    explainer = Explainer(schema, value, naming=naming)
     problems: dict[Problem, None] = {}  # an ordered set: branches of a schema repeat problems
-    for number, error in enumerate(errors):
-        group = list(problems_of(error, schema, naming=naming))
-        if fixer is not None and number < _FIXED_PROBLEMS and error.kind.name in _FIXABLE:
-            fix = _fix(value, error, fixer)
-            group = [replace(problem, fix=fix) for problem in group]
-        problems.update(dict.fromkeys(group))
-        if len(problems) > MAX_PROBLEMS:
-            more = f"There are more problems than the {MAX_PROBLEMS} shown."
-            return (*list(problems)[:MAX_PROBLEMS], Problem("schema", more))
+    tried = 0
+    for error in errors:
+        for reason in explainer.reasons(error):
+            problem = reason.problem
+            if fixer is not None and tried < _FIXED_PROBLEMS and reason.error.kind.name in _FIXABLE:
+                tried += 1
+                problem = replace(problem, fix=_fix(value, reason.error, error, fixer))
+            problems[problem] = None
+            if len(problems) > MAX_PROBLEMS:
+                more = f"There are more problems than the {MAX_PROBLEMS} shown."
+                return (*list(problems)[:MAX_PROBLEMS], Problem("schema", more))
+    if errors and not problems:  # a value with an error is never taken for a valid one
+        return (Problem("schema", "The schema is not satisfied; no reason is known."),)
     return tuple(problems)
 
 
-def _fix(root: Any, error: Any, validator: schema_checks.Validator) -> str:
-    """The same value in another JSON type, or an option that differs only in case, if that
-    satisfies the schema there; or ""."""
-    place, value = list(error.instance_path), error.instance
+def _fix(root: Any, error: Any, whole: Any, validator: schema_checks.Validator) -> str:
+    """The value of `error` in another JSON type, or an option that differs only in case, if that
+    leaves no error where `whole` is; or "". `whole` is the error that `error` is a part of."""
+    place, scope, value = list(error.instance_path), list(whole.instance_path), error.instance
     other = _option(value, error.kind.options) if error.kind.name == "enum" else ""
     text = _other_form(value) or other
     if not text:
@@ -393,7 +390,7 @@ def _fix(root: Any, error: Any, validator: schema_checks.Validator) -> str:
     except (KeyError, IndexError, TypeError, AttributeError):
         return ""  # jsonschema-rs omits empty keys from the place
     errors = validator.iter_errors(candidate)
-    hit = any(list(error.instance_path)[: len(place)] == place for error in errors)
+    hit = any(list(error.instance_path)[: len(scope)] == scope for error in errors)
     return "" if hit else text
 
 
@@ -538,164 +535,6 @@ def _check_kind(kind: Any) -> None:
     if kind not in ANSWERED_BY:
         known = ", ".join(ANSWERED_BY)
         bad(f"answered_by {json_text(kind)} is not known; use one of {known}.", "/answered_by")
-
-
-# Converts an error of the validator to a sentence, with its place in the arguments.
-
-
-_MOST_SHOWN = 60
-_Kind = jsonschema_rs.ValidationErrorKind
-_GAVE_UP = (_Kind.BacktrackLimitExceeded, _Kind.RegexEngineFailure)
-_KINDS = {
-    "string": "a string",
-    "integer": "an integer",
-    "number": "a number",
-    "boolean": "true or false",
-    "array": "an array",
-    "object": "an object",
-    "null": "null",
-}
-_BOUNDS = (
-    ("minimum", "of at least"),
-    ("exclusiveMinimum", "greater than"),
-    ("maximum", "of at most"),
-    ("exclusiveMaximum", "less than"),
-    ("multipleOf", "that is a multiple of"),
-)
-_LENGTHS = (
-    ("minLength", "at least", "character"),
-    ("maxLength", "at most", "character"),
-    ("minItems", "at least", "item"),
-    ("maxItems", "at most", "item"),
-    ("minProperties", "at least", "key"),
-    ("maxProperties", "at most", "key"),
-)
-
-
-def problems_of(
-    error: Any, root: Mapping[str, Any], at: Place = (), naming: Naming = name_in_arguments
-) -> Iterator[Problem]:
-    """The problems that one validation error represents: one, or one for each unexpected key.
-
-    `at` is the place of the validated value in the arguments.
-    """
-    place: Place = (*at, *error.instance_path)
-    where = naming(place)
-    # For an error of a schema that is `false`, the place is the schema itself.
-    steps = error.schema_path if error.kind.name == "falseSchema" else error.schema_path[:-1]
-    expected = at_steps(root, steps)
-    if isinstance(error.kind, _GAVE_UP):
-        message = f"{where} could not be matched: the schema's pattern takes too long."
-        yield _problem(message, place)
-        return
-    match error.kind.name:
-        case "required":
-            name = json_text(error.kind.property)
-            yield _problem(f"{where} has no {name}, which the schema requires.", place)
-        case "additionalProperties" | "unevaluatedProperties":
-            for name in error.kind.unexpected:
-                yield unexpected((*place, name), expected, naming)
-        case "falseSchema":
-            yield _problem(f"{where} is not allowed by the schema.", place)
-        case "not":
-            message = f"{where} is {shown(error.instance)}, which the schema forbids."
-            yield _problem(message, place)
-        case "uniqueItems":
-            yield _problem(f"{where} holds the same item twice; the schema forbids it.", place)
-        case "contains" | "unevaluatedItems" | "propertyNames":
-            yield _problem(f"{where}: {cut(error.message, 200)}.", place)
-        case _:
-            wanted = form(_unmet(expected, error.instance), root)
-            message = f"{where} is {shown(error.instance)}; the schema wants {wanted}."
-            yield _problem(message, place)
-
-
-def _unmet(schema: Any, value: Any) -> Any:
-    """`schema` without an enum or a const that `value` satisfies: another keyword refuses it."""
-    if not isinstance(schema, Mapping):
-        return schema
-    text, options = json_text(value), schema.get("enum")
-    met = {
-        "enum": isinstance(options, list) and text in map(json_text, options),
-        "const": "const" in schema and text == json_text(schema["const"]),
-    }
-    return {key: part for key, part in schema.items() if not met.get(key)}
-
-
-def shown(value: Any) -> str:
-    """`"30", a string`: the value, cut, and its type if the value does not show it."""
-    text = cut(json_text(value), _MOST_SHOWN)
-    return text if value is None or isinstance(value, bool) else f"{text}, {kind_of(value)}"
-
-
-def cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
-
-
-def form(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
-    """The requirements of a schema, in words: `an integer of at least 5`. Omits some keywords."""
-    if not isinstance(schema, Mapping) or depth > 3:
-        return "something else"
-    if is_local(schema.get("$ref")):
-        return form(resolve(root, schema["$ref"]), root, depth + 1)
-    if "const" in schema:
-        return json_text(schema["const"])
-    if isinstance(options := schema.get("enum"), list):
-        return "one of " + _word_list([cut(json_text(option), _MOST_SHOWN) for option in options])
-    for keyword in ("anyOf", "oneOf"):
-        if isinstance(branches := schema.get(keyword), list) and branches:
-            prefix = "exactly one of: " if keyword == "oneOf" else ""
-            return prefix + " or ".join(form(branch, root, depth + 1) for branch in branches[:6])
-    return _plain(schema)
-
-
-def _plain(schema: Mapping[str, Any]) -> str:
-    types = schema.get("type", [])
-    names = [types] if isinstance(types, str) else list(types)
-    words = " or ".join(_KINDS.get(str(name), str(name)) for name in names) or "a value"
-    if names == ["boolean"]:
-        return words
-    limits = [f"{word} {json_text(schema[key])}" for key, word in _BOUNDS if key in schema]
-    lengths = [
-        f"{word} {schema[key]} {unit}{'' if schema[key] == 1 else 's'}"
-        for key, word, unit in _LENGTHS
-        if key in schema
-    ]
-    if lengths:
-        limits.append("with " + " and ".join(lengths))
-    if "pattern" in schema:
-        limits.append(f"that matches {cut(str(schema['pattern']), _MOST_SHOWN)}")
-    if "format" in schema:
-        limits.append(f"in the format {schema['format']}")
-    return " ".join((words, " and ".join(limits))).strip()
-
-
-def _word_list(words: list[str]) -> str:
-    more = len(words) - 12
-    return ", ".join(words[:12]) + (f" and {more} more" if more > 0 else "")
-
-
-def unexpected(place: Place, expected: Any, naming: Naming = name_in_arguments) -> Problem:
-    """The key at `place` is not allowed by the schema `expected`."""
-    properties = expected.get("properties") if isinstance(expected, Mapping) else None
-    only = ""
-    if isinstance(properties, Mapping) and properties:
-        only = f", which knows only {_word_list([json_text(name) for name in properties])}"
-    return _problem(f"{naming(place)} is not in the schema{only}.", place)
-
-
-def at_steps(root: Any, steps: Any) -> Any:
-    here = root
-    for step in steps:
-        try:
-            here = here[step]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return here
-
-
-def _problem(sentence: str, place: Place) -> Problem:
-    return Problem("schema", sentence, pointer(place))
 
 
 # All problems of a call: its arguments, its tool, its schema. Decides nothing.
