@@ -50,7 +50,7 @@ from app.schema.describe import (
 from app.schema.schema_checks import Place, pointer, resolve
 from app.schema.strict_json import json_text
 
-MOST_READ = 10_000
+MOST_READ = 4_000
 """Errors, those within branches included, and members of schemas that are read for one value."""
 
 LONGEST_SENTENCE = 1_000
@@ -329,7 +329,8 @@ class Explainer:
         """The reasons of the branch with the fewest errors, of these the one whose errors are
         deepest; the first reason of each where several are equally near."""
         scores = {number: _distance(branches[number]) for number in left}
-        best = [number for number in left if scores[number] == min(scores.values())]
+        least = min(scores.values())
+        best = [number for number in left if scores[number] == least]
         if len(best) == 1:
             note = ""
             if len(left) > 1:
@@ -649,12 +650,10 @@ def _known_members(
         inner = [branch for key in ("anyOf", "oneOf") for branch in list_of(part.get(key))]
         inner += [part.get(key) for key in ("if", "then", "else")]
         inner += mapping(part.get("dependentSchemas")).values()
-        for several in [
-            part,
-            *(more for branch in inner[:MOST_PARTS] for more in schema_parts(branch, root)),
-        ]:
-            names |= dict.fromkeys(mapping(several.get("properties")))
-            patterns |= dict.fromkeys(mapping(several.get("patternProperties")))
+        nested = [more for branch in inner[:MOST_PARTS] for more in schema_parts(branch, root)]
+        for schema_part in (part, *nested):
+            names |= dict.fromkeys(mapping(schema_part.get("properties")))
+            patterns |= dict.fromkeys(mapping(schema_part.get("patternProperties")))
     return names, patterns
 
 

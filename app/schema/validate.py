@@ -363,6 +363,8 @@ def _problems(
     problems: dict[Problem, None] = {}  # an ordered set: branches of a schema repeat problems
     tried = 0
     for error in errors:
+        if problems and explainer.left < 0:
+            return (*problems, _more_than(len(problems)))
         for reason in explainer.reasons(error):
             problem = reason.problem
             if fixer is not None and tried < _FIXED_PROBLEMS and reason.error.kind.name in _FIXABLE:
@@ -370,11 +372,14 @@ def _problems(
                 problem = replace(problem, fix=_fix(value, reason.error, error, fixer))
             problems[problem] = None
             if len(problems) > MAX_PROBLEMS:
-                more = f"There are more problems than the {MAX_PROBLEMS} shown."
-                return (*list(problems)[:MAX_PROBLEMS], Problem("schema", more))
+                return (*list(problems)[:MAX_PROBLEMS], _more_than(MAX_PROBLEMS))
     if errors and not problems:  # a value with an error is never taken for a valid one
         return (Problem("schema", "The schema is not satisfied; no reason is known."),)
     return tuple(problems)
+
+
+def _more_than(number: int) -> Problem:
+    return Problem("schema", f"There are more problems than the {number} shown.")
 
 
 def _fix(root: Any, error: Any, whole: Any, validator: schema_checks.Validator) -> str:
