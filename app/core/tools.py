@@ -119,13 +119,15 @@ class Content:
 class ToolResult:
     """What the model will read. `kind` classifies an error; `staged`: it was made up. `form` is the
     wire form in an imported request: its `protocol`, further members of it (`own`) and of its
-    `pieces`: {"own": ...} for each of `content`, and {"other": ...} verbatim for unknown ones."""
+    `pieces`: {"own": ...} for each of `content`, and {"other": ...} verbatim for unknown ones.
+    `mismatch`, for the user, says why it does not satisfy the tool's output schema."""
 
     content: tuple[Content, ...] = ()
     is_error: bool = False
     kind: ResultKind = ""
     staged: bool = False
     form: Mapping[str, Any] = field(default_factory=dict)
+    mismatch: str = ""
 
     @property
     def text(self) -> str:

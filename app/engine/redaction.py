@@ -121,7 +121,12 @@ def _masked_result(result: ToolResult, redactor: Redactor) -> ToolResult:
     content = tuple(
         replace(piece, text=redactor.redact_text(piece.text)) for piece in result.content
     )
-    return replace(result, content=content, form=redactor.redact_data(result.form))
+    return replace(
+        result,
+        content=content,
+        form=redactor.redact_data(result.form),
+        mismatch=redactor.redact_text(result.mismatch),
+    )
 
 
 _QUERY_MEMBER = re.compile("[?&;]([^=&;]*)=")

@@ -189,6 +189,7 @@ class ToolRuns:
             idempotency_key=idempotency_key(live.id, call_id, arguments),
             code=call.code,
             lift=call.decided is not None and call.decided.lift,
+            redact=lambda value: self._sessions.redactor().redact_data(value),
         )
         key = (live.id, call_id)
         progress = ProgressSaver(self._sessions, invocation)

@@ -223,6 +223,7 @@ class ToolTries:
             idempotency_key=f"{PREFIX}{tool_try.id}",
             code=code,
             lift=wanted.lift,
+            redact=lambda value: self._redactor().redact_data(value),
         )
 
         def report(text: str, fraction: float | None = None, output: str = "") -> None:

@@ -410,7 +410,7 @@ def _without_images(event: Event) -> Event:
 
 
 def _without_content(result: ToolResult) -> ToolResult:
-    return replace(result, content=(Content(text=GONE),), form={})
+    return replace(result, content=(Content(text=GONE),), form={}, mismatch="")
 
 
 def _no_images(result: ToolResult) -> ToolResult:

@@ -63,6 +63,10 @@ class Deadline:
                 self._limits.remove(limit)
 
 
+def _unchanged(value: Any) -> Any:
+    return value
+
+
 @dataclass(frozen=True)
 class Invocation:
     """One run of one call. `arguments` is valid JSON text of an object, exactly as shown.
@@ -70,7 +74,8 @@ class Invocation:
     `code` is the SHA-256 of the tool's file at the decision, or "": no other version may run.
     `folder` is a scratch folder of the session (created when needed). `timeout_s` is in seconds,
     `max_output` in bytes. `idempotency_key` is the same for every attempt at the same call. `lift`:
-    the user removed the tool's sandbox for this call. `deadline` is the user's extension.
+    the user removed the tool's sandbox for this call. `deadline` is the user's extension. `redact`
+    masks the known keys in JSON data.
     """
 
     session: str
@@ -85,6 +90,7 @@ class Invocation:
     code: str = ""
     lift: bool = False
     deadline: Deadline = field(default_factory=Deadline)
+    redact: Callable[[Any], Any] = _unchanged
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -31,8 +32,10 @@ from app.executors.executor import (
     left_empty,
     parse_arguments,
 )
+from app.executors.output_schema import output_mismatch
 from app.schema.sample import sample
 
+JSON = "application/json"
 _STEPS = 10
 _MOST_SESSIONS = 1_000
 FAILURE = "The mock failed, as its failure rate asks for; try again."
@@ -57,7 +60,19 @@ class Mock:
         result = fill_template(
             chosen.get("result"), parse_arguments(invocation.arguments), _known(invocation.tool)
         )
-        return _staged(result, failed=bool(chosen.get("is_error", False)))
+        staged = _staged(result, failed=bool(chosen.get("is_error", False)))
+        return replace(staged, mismatch=await self._mismatch(invocation, staged))
+
+    async def _mismatch(self, invocation: Invocation, staged: ToolResult) -> str:
+        """A text may be meant as it stands, or as JSON."""
+        text = staged.text
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            return await output_mismatch(invocation, staged, text)
+        mismatch = await output_mismatch(invocation, staged, value)
+        is_text = staged.content[0].media_type != JSON
+        return "" if is_text and not await output_mismatch(invocation, staged, text) else mismatch
 
     async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
         """Adds a note on placeholders of the result that the call leaves empty."""
@@ -125,7 +140,7 @@ def _staged(result: Any, *, failed: bool) -> ToolResult:
     kind: ResultKind = "failed" if failed else ""
     if isinstance(result, str):
         return replace(text_result(result, is_error=failed, kind=kind), staged=True)
-    piece = Content(text=as_json(result), media_type="application/json")
+    piece = Content(text=as_json(result), media_type=JSON)
     return ToolResult((piece,), is_error=failed, kind=kind, staged=True)
 
 

@@ -148,6 +148,8 @@ def misbehave(word: str, message: dict[str, Any]) -> None:
                 say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
         case "nonsense":
             answer(message, {"surprise": 1})
+        case "echo":
+            answer(message, message["params"]["arguments"])
         case "asks":
             form = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}}
             wanted = {"one": {"method": "elicitation/create", "params": form}}

@@ -3,6 +3,9 @@ at it show the same."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from html import unescape
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,6 +47,16 @@ def story() -> list[Logged]:
     log.add(CallProgressed("1.1", "on", 0.5, LINE), CallProgressed("1.1", "on", 0.6, PIECE))
     log.add(TaskEnded("call-1-1", "done", text_result("11 degrees")))
     return log.events
+
+
+def test_result_that_breaks_the_output_schema_is_said_on_its_card() -> None:
+    log = turn_with_calls(("get_weather", {"city": "Paris"}))
+    log.add(CallDecided("1.1", "run", digest=DIGEST), CallStarted("1.1", 1))
+    said = "The result does not satisfy the tool's output schema. /n is missing."
+    log.add(CallEnded("1.1", replace(text_result("{}"), mismatch=said)))
+    events = log.events
+    assert unescape(str(at(events, len(events)))).count(said) == 1
+    assert said not in unescape(str(at(events, len(events) - 1)))
 
 
 STORY = story()

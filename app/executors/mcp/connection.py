@@ -135,7 +135,7 @@ class Connection:
 
     async def call(
         self, name: str, arguments: Mapping[str, Any], teller: ThrottledProgress
-    ) -> ToolResult:
+    ) -> CalledTool:
         """Calls a tool once. On cancellation it notifies the server, and re-raises."""
         from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult
 
@@ -156,12 +156,13 @@ class Connection:
         self._use()
         self._calls.append(teller)
         try:
-            return result_of(await self._first(asked()))
+            answer = await self._first(asked())
+            return CalledTool(result_of(answer), answer.structured_content)
         except Refusal as error:
-            return text_result(str(error), is_error=True, kind="failed")
+            return CalledTool(text_result(str(error), is_error=True, kind="failed"))
         except Gone as gone:
             sentence = f"The server did not finish this call, and its effect is unknown. {gone}"
-            return text_result(sentence, is_error=True, kind="failed")
+            return CalledTool(text_result(sentence, is_error=True, kind="failed"))
         finally:
             self._calls.remove(teller)
             self._use()
@@ -323,6 +324,14 @@ class ListedTool:
     @property
     def fingerprint(self) -> str:
         return tool_fingerprint(self.name, self.description, self.parameters)
+
+
+@dataclass(frozen=True)
+class CalledTool:
+    """The result of a call, and its structured content as it came, None if there is none."""
+
+    result: ToolResult
+    structured: Any = None
 
 
 def listed_tools(tools: Sequence[types.Tool]) -> tuple[ListedTool, ...]:

@@ -2,7 +2,7 @@
 
 A server has one connection, made on first use, kept open for the next call, and closed when idle
 for a while; a dead one is replaced for the next call, and no call is sent twice. config: {"server",
-"tool", "annotations", "output_schema"}, of which only the first two are used.
+"tool", "annotations", "output_schema"}; a result is checked against the last one, for the user.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import math
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from decimal import Decimal
 
 from app.core.errors import BadInput
@@ -22,8 +22,9 @@ from app.core.late import dataclass
 from app.core.servers import Accepted, Server, fingerprint
 from app.core.tools import Tool, ToolResult, text_result
 from app.executors.executor import CallCheck, Invocation, Report, ThrottledProgress
-from app.executors.mcp.connection import Connection, Gone, ListedTool
+from app.executors.mcp.connection import CalledTool, Connection, Gone, ListedTool
 from app.executors.mcp.process import Lookup, references, transport_of
+from app.executors.output_schema import NO_STRUCTURE, output_mismatch
 
 CONNECT_S = 10.0
 LIST_S = 10.0
@@ -126,10 +127,11 @@ class Mcp:
         progress = ThrottledProgress(report)
         try:
             name = str(tool.config.get("tool", ""))
-            return await connection.call(name, json.loads(invocation.arguments), progress)
+            called = await connection.call(name, json.loads(invocation.arguments), progress)
         finally:
             progress.close()
             self._remember(peer)
+        return replace(called.result, mismatch=await _mismatch(invocation, called))
 
     async def list_tools(self, server: Server, limit_s: float = CONNECT_S) -> Peer:
         """Lists the tools of an accepted server now. BadInput with a sentence if that fails; it has
@@ -277,6 +279,14 @@ class Mcp:
         if peer.connection is not None:
             peer.tail = peer.connection.words.tail
             peer.fault = "" if peer.open else peer.connection.words.fault
+
+
+async def _mismatch(invocation: Invocation, called: CalledTool) -> str:
+    result = called.result
+    expected = "output_schema" in invocation.tool.config and not result.is_error
+    if called.structured is None and expected:
+        return NO_STRUCTURE
+    return await output_mismatch(invocation, result, called.structured)
 
 
 def _judged(

@@ -71,6 +71,20 @@ async def test_a_script_gets_the_result_and_what_each_provider_would_get(
     assert not any("try" in one["id"] for one in sessions)
 
 
+async def test_result_that_breaks_the_output_schema_is_said_beside_it(
+    script: httpx.AsyncClient,
+) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    tool = {"name": "wrong", "config": {"result": {"n": "three"}, "output_schema": schema}}
+    (await script.post("/tools", json=tool)).raise_for_status()
+    answer = (await script.post("/tools/try", json={"tool": "wrong"})).json()
+    mismatch = answer["result"]["mismatch"]
+    assert mismatch.endswith('/n is "three", a string; the schema wants an integer.')
+    page = await script.get(f"/tools/try/{answer['id']}", headers={"accept": "text/html"})
+    assert mismatch in unescape(page.text)
+    assert mismatch not in str(answer["wire"])  # no model reads it
+
+
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
