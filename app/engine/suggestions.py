@@ -18,7 +18,7 @@ from app.core.session import Call
 from app.core.tools import Tool, ToolResult
 from app.executors.executor import Digits, as_json, parse_arguments
 from app.schema import strict_json
-from app.schema.sample import sample
+from app.schema.satisfy import satisfying
 from app.schema.validate import schema_problems
 from app.simulator.plan import stems, words
 from app.store.log import Log
@@ -78,7 +78,8 @@ def _distinct(
 ) -> str:
     distinct: dict[str, None] = {}  # an ordered set
     for step in range(_MOST_SEEDS):
-        value = _echoing(sample(schema, first + step), arguments, schema if checked else None)
+        value = satisfying(schema, seed=first + step)
+        value = _echoing(value, arguments, schema if checked else None)
         distinct[value if isinstance(value, str) and not checked else as_json(value)] = None
         if len(distinct) > number:
             break

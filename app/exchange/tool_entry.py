@@ -19,7 +19,7 @@ from app.exchange.schema_dialects import is_object_type, with_json_types
 from app.protocols.provider_tools import Runner
 from app.schema import schema_checks
 from app.schema.names import legal_name, shorten_name
-from app.schema.sample import sample
+from app.schema.satisfy import satisfying
 from app.schema.schema_checks import all_subschemas
 from app.schema.validate import check_tool
 
@@ -214,7 +214,7 @@ def _executor(pieces: ToolParts, name: str, notes: list[str]) -> dict[str, Any]:
 def sample_result(output: Any, name: str) -> Any:
     """A sample of the declared result, or a text."""
     if isinstance(output, Mapping) and schema_checks.fault(output) is None and _is_small(output):
-        return sample(output)
+        return satisfying(output)
     return f"A made-up result of {name}."
 
 

@@ -33,7 +33,8 @@ from app.executors.executor import (
     parse_arguments,
 )
 from app.executors.output_schema import output_mismatch
-from app.schema.sample import sample
+from app.net.threads import run_apart
+from app.schema.satisfy import satisfying
 
 JSON = "application/json"
 _STEPS = 10
@@ -57,9 +58,11 @@ class Mock:
         chosen = self._chosen(config, invocation)
         if chosen is None:
             return _staged(NO_CASE, failed=True)
-        result = fill_template(
-            chosen.get("result"), parse_arguments(invocation.arguments), _known(invocation.tool)
-        )
+        arguments = parse_arguments(invocation.arguments)
+        if chosen.get("sample", False):
+            result = await run_apart(_sample, config, arguments)
+        else:
+            result = fill_template(chosen.get("result"), arguments, _known(invocation.tool))
         staged = _staged(result, failed=bool(chosen.get("is_error", False)))
         return replace(staged, mismatch=await self._mismatch(invocation, staged))
 
@@ -87,14 +90,13 @@ class Mock:
         return CallCheck(problems=problems, parallel_safe=tool.parallel_safe)
 
     def _chosen(self, config: Mapping[str, Any], invocation: Invocation) -> Any:
-        """The result to return: {"result", "is_error"}, or None."""
+        """The result to return: {"result", "is_error"}, or {"sample": true}, or None."""
         if (case := _case(config, invocation.arguments)) is not None:
             return case
         if sequence := config.get("sequence"):
             return self._next(sequence, bool(config.get("cycle", False)), invocation)
         if config.get("sample", False):
-            seed = zlib.crc32(as_json(parse_arguments(invocation.arguments)).encode()) | 1
-            return {"result": sample(config.get("output_schema", {}), seed)}
+            return {"sample": True}
         return config if "result" in config else None
 
     def _next(self, sequence: Sequence[Any], cycle: bool, invocation: Invocation) -> Any:
@@ -106,6 +108,12 @@ class Mock:
         so_far = sum(tool == name for tool, _ in places)
         place = places.setdefault((name, invocation.call), so_far)
         return sequence[place % len(sequence) if cycle else min(place, len(sequence) - 1)]
+
+
+def _sample(config: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
+    """A value for the output schema, the same for the same arguments."""
+    seed = zlib.crc32(as_json(arguments).encode()) | 1
+    return satisfying(config.get("output_schema", {}), seed=seed)
 
 
 def _case(config: Mapping[str, Any], arguments: str) -> Any:

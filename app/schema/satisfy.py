@@ -6,14 +6,14 @@ values (const, enum, default, examples), and values built from its parts, one wa
 construction does not handle (a `pattern`, `not`, `oneOf`, ...), the validator checks them, and the
 first valid one is used. So errors are corrected where they are, and the whole is checked once more.
 
-`app.schema.sample` makes examples without checks; here the value must be valid. Bounded whatever
-the schema: beyond `BUDGET` the first candidate is used unchecked.
+Bounded whatever the schema: beyond `BUDGET` the first candidate is used unchecked.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, islice
@@ -23,7 +23,7 @@ import jsonschema_rs
 
 from app.schema import schema_checks
 from app.schema.pattern import Effort, texts
-from app.schema.sample import FORMATS, named
+from app.schema.sample_values import FORMATS, texts_by_name
 from app.schema.schema_checks import Place, is_local, resolve
 
 Wish = Callable[[Place, Mapping[str, Any]], Iterable[Any]]
@@ -52,6 +52,7 @@ _NEVER: Mapping[str, Any] = {"enum": []}
 _FAR = (10, 100, 1_000, 1_000_000, -10, -1_000)
 _ROOT = "root"
 _APART = ("$schema", "$id")
+_MOST_EXAMPLES = 4
 _IMPLIED = {
     **dict.fromkeys(
         _words("""properties required additionalProperties patternProperties minProperties
@@ -67,17 +68,22 @@ _IMPLIED = {
 
 
 def satisfying(
-    schema: Mapping[str, Any], wish: Wish = lambda place, schema: (), *, sparse: bool = False
+    schema: Mapping[str, Any],
+    wish: Wish = lambda place, schema: (),
+    *,
+    sparse: bool = False,
+    seed: int = 0,
 ) -> Any:
     """A value for `schema`; an approximation if there is none, or none is found in time.
 
-    `sparse` leaves out members that are neither preferred nor required.
+    `sparse` leaves out members that are neither preferred nor required. Another `seed` gives other
+    texts and options, if possible; the same one always the same.
     """
-    maker = _Maker(schema, wish, sparse)
+    maker = _Maker(schema, wish, sparse, seed)
     value = maker.of(schema, (), 0)
     if maker.left <= 0 or maker.work <= 0 or maker.fits(schema, value):
         return value
-    careful = _Maker(schema, wish, sparse, careful=True)
+    careful = _Maker(schema, wish, sparse, seed, careful=True)
     return careful.of(schema, (), 0)
 
 
@@ -86,9 +92,16 @@ class _Maker:
     candidates of scalars, so that the next value differs."""
 
     def __init__(
-        self, root: Mapping[str, Any], wish: Wish, sparse: bool, *, careful: bool = False
+        self,
+        root: Mapping[str, Any],
+        wish: Wish,
+        sparse: bool,
+        seed: int = 0,
+        *,
+        careful: bool = False,
     ) -> None:
         self.root, self.wish, self.sparse, self.careful = root, wish, sparse, careful
+        self.seed = seed
         self.left, self.work, self.shift = BUDGET, _WORK, 0
         self.size = len(json.dumps(root))
         self.sound = schema_checks.fault(root) is None
@@ -101,11 +114,15 @@ class _Maker:
         """Shared by all patterns of the schema."""
         return Effort()
 
+    def turn(self, place: Place) -> int:
+        """How far the options at `place` are rotated."""
+        return self.shift + (zlib.crc32(f"{self.seed}{place}".encode()) if self.seed else 0)
+
     def of(self, schema: Any, place: Place, depth: int) -> Any:
         """The first candidate that is valid; else the first of all."""
-        if not isinstance(schema, Mapping) or self.left <= 0 or depth > _DEEPEST:
-            return "" if schema is True or schema == {} else None
         self.left -= 1
+        if not isinstance(schema, Mapping) or self.left < 0 or depth > _DEEPEST:
+            return "" if schema is True or schema == {} else None
         first: list[Any] = []
         best = None
         for value, sure in islice(self.candidates(schema, place, depth), 60):
@@ -177,16 +194,14 @@ class _Maker:
         if "const" in schema:
             for value in self.as_written([schema["const"]]):
                 yield value, schema.keys() <= _PLAIN
-        options = schema.get("enum")
-        if isinstance(options, list) and options:
-            turned = self.shift % len(options)
-            turned_round = self.as_written(options[turned:] + options[:turned])
-            yield from ((value, False) for value in turned_round)
         if "default" in schema and self.shift == 0:
             yield from ((value, False) for value in self.as_written([schema["default"]]))
-        examples = schema.get("examples")
-        if isinstance(examples, list) and self.shift == 0:
-            yield from ((value, False) for value in self.as_written(examples[:4]))
+        examples = _list(schema.get("examples"))[:_MOST_EXAMPLES]
+        if self.shift == 0:
+            rotated = _rotate(examples, self.turn(place))
+            yield from ((value, False) for value in self.as_written(rotated))
+        options = _rotate(_list(schema.get("enum")), self.turn(place))
+        yield from ((value, False) for value in self.as_written(options))
         if not open_:
             return
         for whole, exact in self.variants(schema, depth):
@@ -261,7 +276,7 @@ class _Maker:
             case "integer" | "number":
                 return self.numbers(schema, whole=kind == "integer")
             case "boolean":
-                return [True, False] if self.shift % 2 == 0 else [False, True]
+                return _rotate([True, False], self.turn(place))
             case "null":
                 return [None]
             case _:
@@ -426,10 +441,15 @@ class _Maker:
             results = texts(pattern, low, self.shift, self.effort)
             yield from results
             return
-        samples = samples or [*named(place), "sample"]
+        samples = samples or [*texts_by_name(place), "sample"]
         if self.shift < len(samples):
-            yield from samples[self.shift :] + samples[: self.shift]
+            yield from _rotate(samples, self.turn(place))
         yield from (_another(samples[0], form, self.shift + more) for more in range(1, 6))
+
+
+def _rotate(values: list[Any], by: int) -> list[Any]:
+    by %= max(1, len(values))
+    return values[by:] + values[:by]
 
 
 def merge(first: Mapping[str, Any], second: Any) -> Mapping[str, Any]:

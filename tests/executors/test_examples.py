@@ -14,7 +14,7 @@ from app.executors import run_with_limits
 from app.executors.example_tools import calculator, get_weather
 from app.executors.examples import EXAMPLES
 from app.executors.executor import Invocation
-from app.schema.sample import sample
+from app.schema.satisfy import satisfying
 from app.schema.validate import check_call, check_tool
 from tests.tables import each_row
 
@@ -34,7 +34,7 @@ def test_definition(tool: Tool) -> None:
     assert len(tool.description) > 80
     for schema in tool.parameters["properties"].values():
         assert schema["description"]
-    assert check_call(tool, tool.name, json.dumps(sample(tool.parameters))) == ()
+    assert check_call(tool, tool.name, json.dumps(satisfying(tool.parameters))) == ()
 
 
 @pytest.mark.anyio

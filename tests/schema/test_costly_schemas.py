@@ -12,7 +12,6 @@ from app.schema import schema_checks
 from app.schema.form import fields
 from app.schema.incremental import IncrementalValidator
 from app.schema.outline import outline
-from app.schema.sample import sample
 from app.schema.satisfy import satisfying
 from app.schema.schema_checks import (
     MAX_PATTERNS_BYTES,
@@ -228,7 +227,7 @@ NESTED_COUNTS: Json = {
 @pytest.mark.parametrize("schema", [WIDE, NESTED_COUNTS], ids=["wide", "counts"])
 def test_a_schema_that_wants_much_gets_a_bounded_value(schema: Json) -> None:
     with within(60):
-        for value in (sample(schema), satisfying(schema)):
+        for value in (satisfying(schema), satisfying(schema, seed=3)):
             assert len(json.dumps(value)) < 20_000_000
         outline(schema)
         fields(schema)

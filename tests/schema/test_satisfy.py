@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.schema import pattern
 from app.schema.pattern import Effort, texts
-from app.schema.satisfy import satisfying
+from app.schema.satisfy import BUDGET, _Maker, satisfying
 from app.schema.schema_checks import Place, fault, validator
 from tests.bounded import within
 from tests.schema.test_sample import LEAVES
@@ -324,6 +324,9 @@ def test_a_value_satisfies_its_schema(name: str, schema: Json) -> None:
     assert fault(schema) is None
     value = satisfying(schema)
     assert validator(schema).is_valid(value), value
+    for seed in range(1, 4):
+        value = satisfying(schema, seed=seed)
+        assert validator(schema).is_valid(value), value
 
 
 def wishing(**wishes: Any) -> Any:
@@ -415,11 +418,31 @@ def test_whatever_is_put_together_is_satisfied(schema: Json) -> None:
         {"type": "array", "minItems": 10**400},
         {"type": "object", "required": [{}, 1, "a"], "dependentRequired": {"a": [{}, "b"]}},
         {"allOf": [obj(f"a{i}", **{f"a{i}": TEXT}) for i in range(3_000)]},
+        {"allOf": [{"$ref": "#"}] * 100},
+        {"items": {"default": "x" * 100_000}, "minItems": 200},
+        {"required": ["a", "b", "c"], "minProperties": 200, "additionalProperties": {"$ref": "#"}},
     ],
 )
 def test_what_cannot_be_satisfied_ends_too(schema: Json) -> None:
     with within(20):
-        satisfying(schema)
+        value = satisfying(schema)
+    assert len(json.dumps(value)) < 10_000_000
+
+
+def test_value_of_a_schema_that_leads_back_to_itself_counts_all_its_members(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[Place] = []
+    of = _Maker.of
+
+    def count(maker: _Maker, schema: Any, place: Place, depth: int) -> Any:
+        calls.append(place)
+        return of(maker, schema, place, depth)
+
+    monkeypatch.setattr(_Maker, "of", count)
+    again = {"$ref": "#"}
+    satisfying({"required": ["a"], "minProperties": 200, "additionalProperties": again})
+    assert len(calls) < 3 * BUDGET
 
 
 def test_a_validator_with_many_steps_is_asked_seldom(monkeypatch: pytest.MonkeyPatch) -> None:

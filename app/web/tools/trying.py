@@ -24,7 +24,7 @@ from app.render.arguments import as_typed, indent_json, rows_of
 from app.render.card import source
 from app.render.filters import ago, clip
 from app.schema.form import fields, form_of, value_of
-from app.schema.sample import sample
+from app.schema.satisfy import satisfying
 from app.schema.validate import check_call, check_tool, schema_problems
 from app.web.forms import Body, as_json, body_of, wants
 from app.web.site import Site, site_of
@@ -145,7 +145,7 @@ async def _page(request: Request, trial: Try) -> Response:
     site, tool = site_of(request), trial.wanted.tool
     typed = fill_arguments(tool, trial.wanted.arguments, TypedArguments(scratch=trial.scratch))
     if tool.answered_by == "person":
-        typed = sample_arguments(tool)
+        typed = await run_apart(sample_arguments, tool)
     panel = await panel_of(site, tool, tool.name, typed, ask=False)
     seen = await asyncio.to_thread(try_outcome, site, trial)
     return HTMLResponse(draw.try_page(site.env, panel, seen, _back(tool.name)))
@@ -174,7 +174,7 @@ async def _looked_at(site: Site, tool: Tool, body: Body, typed: TypedArguments) 
         case "form" if typed.mode == "json":
             return fill_arguments(tool, text, replace(typed, mode="form"))
         case "sample":
-            sample = sample_arguments(tool)
+            sample = await run_apart(sample_arguments, tool)
             shown = indent_json(sample.text) if typed.mode == "json" else sample.text
             return replace(typed, form=sample.form, text=shown)
         case "past":
@@ -287,7 +287,7 @@ def sample_arguments(tool: Tool) -> TypedArguments:
     schema = schema_of(tool)
     if tool.answered_by == "person":
         return TypedArguments("form" if has_form(tool) else "json")
-    text = json.dumps(sample(schema), ensure_ascii=False)
+    text = json.dumps(satisfying(schema), ensure_ascii=False)
     return TypedArguments("form", form_of(fields(schema, text)), text)
 
 
@@ -328,7 +328,8 @@ async def first_panel(site: Site, tool: Tool | None, name: str = "") -> TryPanel
     """The panel of a newly opened page: a tool of the library, filled with a sample."""
     if tool is None:
         return TryPanel(None, name, BROKEN if name else NEW)
-    return await panel_of(site, tool, name, sample_arguments(tool), ask=False)
+    typed = await run_apart(sample_arguments, tool)
+    return await panel_of(site, tool, name, typed, ask=False)
 
 
 async def panel_of(
