@@ -21,7 +21,7 @@ import jsonschema_rs
 
 from app.core.events import Problem
 from app.schema.schema_checks import Place, pointer
-from app.schema.validate import at_steps, problems_of
+from app.schema.sentences import at_steps, problems_of
 
 File = Literal["tools", "batch", "scenario"]
 Document = Literal["tool", "batch", "expectation", "scenario"]
@@ -49,7 +49,9 @@ def find_fault(document: Document, value: Any) -> Problem | None:
         name = {inf: "Infinity", -inf: "-Infinity"}.get(there, "NaN")
         message = f"this is {name}, which is no number of JSON."
         return Problem("schema", message, pointer(tuple(error.instance_path)))
-    return _own_message(schema, error) or next(problems_of(error, schema, naming=lambda _: "this"))
+    return _own_message(schema, error) or next(
+        problems_of(error, schema, value, naming=lambda _: "this")
+    )
 
 
 def _own_message(schema: Mapping[str, Any], error: Any) -> Problem | None:

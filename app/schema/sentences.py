@@ -107,11 +107,15 @@ class Reason:
 
 
 def problems_of(
-    error: Any, root: Mapping[str, Any], value: Any, at: Place = ()
+    error: Any,
+    root: Mapping[str, Any],
+    value: Any,
+    at: Place = (),
+    naming: Naming = name_in_arguments,
 ) -> Iterator[Problem]:
     """The problems that one error of validating `value` represents; `at` is its place in the
     arguments."""
-    return (reason.problem for reason in Explainer(root, value, at).reasons(error))
+    return (reason.problem for reason in Explainer(root, value, at, naming).reasons(error))
 
 
 def unexpected(place: Place, expected: Any, naming: Naming = name_in_arguments) -> Problem:
@@ -185,12 +189,16 @@ class Explainer:
     def name(self, place: Place) -> str:
         return cut(self.naming(place), _LONGEST_PLACE)
 
+    def reference(self, place: Place) -> str:
+        """How a sentence names another place than its own."""
+        return cut(pointer(place), _LONGEST_PLACE)
+
     def place(self, error: Any) -> Place:
         return (*self.at, *error.instance_path)
 
     def expected(self, error: Any) -> Mapping[str, Any]:
         """The schema that has the keyword of `error`."""
-        return mapping(_at(self.root, error.schema_path[:-1]))
+        return mapping(at_steps(self.root, error.schema_path[:-1]))
 
     def wanted(self, error: Any) -> str | None:
         """What is required of the value itself; None if that is not what `error` is about, "" if no
@@ -434,7 +442,7 @@ class Explainer:
             elif following is not None and (
                 keyword in _NAMED_STEPS or (keyword in (*_LISTED_STEPS, "items") and list_of(inner))
             ):
-                node = _at(inner, [following])
+                node = at_steps(inner, [following])
                 index += 1
             else:
                 node = inner
@@ -443,16 +451,16 @@ class Explainer:
 
     def _decided(self, node: Mapping[str, Any], keyword: Any, following: Any, steps: Any) -> str:
         """What decided that the schema at `keyword` and `following` applies, or ""."""
-        here, value = (*self.at, *steps), _at(self.value, steps)
+        here, value = (*self.at, *steps), at_steps(self.value, steps)
         if keyword in ("then", "else"):
             return self._if(node.get("if"), here, value, holds=keyword == "then")
         if keyword in ("dependentSchemas", "dependencies") and following is not None:
-            return f" where {self.name((*here, str(following)))} is given"
+            return f" where {self.reference((*here, str(following)))} is given"
         if keyword in ("anyOf", "oneOf") and isinstance(following, int):
             tag = self._tag_of(node, list_of(node.get(keyword)))
             if tag is not None and tag.allows(following, value):
                 text = _canonical(value[tag.name])
-                return f" where {self.name((*here, tag.name))} is {cut(text, MOST_SHOWN)}"
+                return f" where {self.reference((*here, tag.name))} is {cut(text, MOST_SHOWN)}"
         return ""
 
     def _if(self, schema: Any, here: Place, value: Any, *, holds: bool) -> str:
@@ -462,7 +470,7 @@ class Explainer:
         names = list(dict.fromkeys([*members, *required]))
         if mapping(schema).keys() <= {"properties", "required", "type"} and len(names) == 1:
             [name] = names
-            where, given = self.name((*here, name)), name in mapping(value)
+            where, given = self.reference((*here, name)), name in mapping(value)
             if not given and name in required:
                 return f" where {where} is not given"
             options = self._constants(schema).get(name)
@@ -484,7 +492,7 @@ def _required(explainer: Explainer, error: Any) -> Iterator[Problem]:
 def _dependent_required(explainer: Explainer, error: Any) -> Iterator[Problem]:
     named = mapping(explainer.expected(error).get(error.schema_path[-1]))
     given = [
-        explainer.name((*explainer.place(error), name))
+        explainer.reference((*explainer.place(error), name))
         for name, needed in named.items()
         if name in error.instance and error.kind.property in list_of(needed)
     ]
@@ -516,7 +524,7 @@ def _property_names(explainer: Explainer, error: Any) -> Iterator[Problem]:
     inner = error.kind.error
     # The path leads on into the schema of the names.
     steps = list(error.schema_path)
-    expected = _at(explainer.root, steps[: len(steps) - steps[::-1].index("propertyNames")])
+    expected = at_steps(explainer.root, steps[: len(steps) - steps[::-1].index("propertyNames")])
     words = describe(expected, explainer.root)
     name = cut(json_text(inner.instance), MOST_SHOWN)
     yield explainer.problem(error, f"has the key {name}; the schema wants each key to be {words}.")
@@ -580,7 +588,7 @@ def _unique_items(explainer: Explainer, error: Any) -> Iterator[Problem]:
     for index, item in enumerate(error.instance[:_MOST_ITEMS]):
         first = seen.setdefault(_canonical(item), index)
         if first != index:
-            same = explainer.name((*explainer.place(error), first))
+            same = explainer.reference((*explainer.place(error), first))
             what = f"is {shown(item)}, like {same}; the schema wants each item once."
             yield explainer.problem(error, what, index)
             return
@@ -704,7 +712,7 @@ def _with_ending(problem: Problem, ending: str) -> Problem:
     return _problem(problem.message.removesuffix(".") + ending + ".", problem.pointer)
 
 
-def _at(root: Any, steps: Iterable[Any]) -> Any:
+def at_steps(root: Any, steps: Iterable[Any]) -> Any:
     here = root
     for step in steps:
         try:

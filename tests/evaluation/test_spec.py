@@ -124,7 +124,7 @@ def test_a_spec_names_the_settings_of_a_session() -> None:
 @each_row(
     ("data", "words"),
     [
-        ([], "/: this is [], an array; the schema wants an object."),
+        ([], "/: this is [], an array; the schema wants an object with"),
         ({"cases": []}, "/playground_batch: this is no SPEC of a batch: it begins"),
         (small(playground_batch=2), "/playground_batch: this version reads 1 alone"),
         (small(case=[]), "/case: this is not in the schema, which knows only"),
