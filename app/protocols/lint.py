@@ -24,7 +24,7 @@ from app.protocols.gemini import limits as gemini
 from app.protocols.limits import Finding, Fix, Node, SentTool, Severity, at, nodes
 from app.protocols.registry import FACTS
 from app.protocols.vendor_limits import protocol_of, tables_for
-from app.schema.contradictions import MOST_FOUND, Reason, contradictions, similar_name
+from app.schema.contradictions import MOST_FOUND, Impossibility, contradictions, similar_name
 from app.schema.schema_checks import pointer
 
 __all__ = [
@@ -342,7 +342,7 @@ def _contradictions(schema: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(severity, f"{message}.{advice}", where, source=VALIDATION, fix=fix)
 
 
-def _advise(reason: Reason) -> str:
+def _advise(reason: Impossibility) -> str:
     """What to do about a required name that is not defined."""
     return f"Did you mean {reason.similar!r}?" if reason.similar else "Define or rename it."
 

@@ -65,7 +65,7 @@ _AN_OBJECT: Mapping[str, Any] = {"type": "object"}
 
 
 @dataclass(frozen=True)
-class Reason:
+class Impossibility:
     """Why nothing is possible: a clause, and the place of the keyword to blame. `required` is the
     name by which that is required, `missing` a required name that is not defined, `similar` the
     property that was probably meant, or ""."""
@@ -88,7 +88,7 @@ class Contradiction:
     """`kind` is the only type that is impossible at `where`, "" if no value is possible there;
     `whole`: then no value can satisfy the whole schema."""
 
-    reason: Reason
+    reason: Impossibility
     where: Place
     whole: bool = False
     kind: str = ""
@@ -149,9 +149,9 @@ class _Solver:
         self.ref_alone = any(draft in str(root.get("$schema")) for draft in _REF_ALONE)
         self.left = MOST_STEPS
         self.depth = 0
-        self.known: dict[tuple[int, ...], list[Reason]] = {}
+        self.known: dict[tuple[int, ...], list[Impossibility]] = {}
 
-    def reasons(self, parts: Sequence[Part]) -> list[Reason]:
+    def reasons(self, parts: Sequence[Part]) -> list[Impossibility]:
         """Why no value satisfies all of `parts`; () if one may."""
         key = tuple(id(schema) for _, schema in parts)
         if self.left < 0:
@@ -166,7 +166,7 @@ class _Solver:
 
     def partial_reasons(
         self, place: Place, schema: Mapping[str, Any]
-    ) -> Iterator[tuple[str, Reason]]:
+    ) -> Iterator[tuple[str, Impossibility]]:
         """Why no value, or none of a type, satisfies one schema by itself."""
         whole = self.reasons([(place, schema)])
         if whole:
@@ -209,21 +209,21 @@ class _Solver:
         self,
         flat: Sequence[tuple[Place, Mapping[str, Any]]],
         chosen: frozenset[tuple[int, str]] = frozenset(),
-    ) -> list[Reason]:
+    ) -> list[Impossibility]:
         """`chosen` are the choices (anyOf, oneOf) one of whose branches is in `flat`."""
         self.left -= len(flat) + sum(len(_list(schema, "enum")) for _, schema in flat)
         if self.left < 0:
             return []
         for place, schema in flat:
             if schema is _FALSE:
-                return [Reason(f"the schema{_at(place)} is `false`", place)]
+                return [Impossibility(f"the schema{_at(place)} is `false`", place)]
             if "not" in schema and schema["not"] in (True, {}):
-                return [Reason(f"`not`{_at(place)} excludes every value", (*place, "not"))]
+                return [Impossibility(f"`not`{_at(place)} excludes every value", (*place, "not"))]
         kinds = _kinds_left(flat)
         if not kinds:
             return [_type_reason(flat)]
         values = _values_left(flat, kinds)
-        if isinstance(values, Reason):
+        if isinstance(values, Impossibility):
             return [values]
         if values is None:
             impossible = [find(flat) for find in self._by_kind(kinds).values()]
@@ -235,14 +235,14 @@ class _Solver:
         self,
         flat: Sequence[tuple[Place, Mapping[str, Any]]],
         chosen: frozenset[tuple[int, str]],
-    ) -> list[Reason]:
+    ) -> list[Impossibility]:
         for place, schema in flat:
             for keyword in ("anyOf", "oneOf"):
                 branches = schema.get(keyword)
                 choice = (id(schema), keyword)
                 if not isinstance(branches, list) or not branches or choice in chosen:
                     continue
-                failed: list[Reason] = []
+                failed: list[Impossibility] = []
                 for index, branch in enumerate(branches):
                     inner = self._flatten([((*place, keyword, index), branch)])
                     why = self._of_flat([*flat, *inner], chosen | {choice})
@@ -251,15 +251,17 @@ class _Solver:
                     failed.append(why[0])
                 else:
                     clause = f"each branch of `{keyword}`{_at(place)} is impossible: "
-                    return [Reason(clause + failed[0].sentence, (*place, keyword))]
+                    return [Impossibility(clause + failed[0].sentence, (*place, keyword))]
         return []
 
     def _by_kind(
         self, kinds: frozenset[str]
-    ) -> dict[str, Callable[[Sequence[tuple[Place, Mapping[str, Any]]]], list[Reason]]]:
+    ) -> dict[str, Callable[[Sequence[tuple[Place, Mapping[str, Any]]]], list[Impossibility]]]:
         """The check for each type that is left."""
         whole = "fraction" not in kinds
-        checks: dict[str, Callable[[Sequence[tuple[Place, Mapping[str, Any]]]], list[Reason]]] = {}
+        checks: dict[
+            str, Callable[[Sequence[tuple[Place, Mapping[str, Any]]]], list[Impossibility]]
+        ] = {}
         if kinds & {"integer", "fraction"}:
             checks["integer" if whole else "number"] = lambda flat: _of_number(flat, whole)
         if "string" in kinds:
@@ -270,7 +272,7 @@ class _Solver:
             checks["object"] = self._of_object
         return checks
 
-    def _of_array(self, flat: Sequence[tuple[Place, Mapping[str, Any]]]) -> list[Reason]:
+    def _of_array(self, flat: Sequence[tuple[Place, Mapping[str, Any]]]) -> list[Impossibility]:
         reasons = _of_counts(flat, "minItems", "maxItems")
         reasons += _of_counts(flat, "minContains", "maxContains")
         least = int(max((_number(schema, "minItems") or 0 for _, schema in flat), default=0))
@@ -292,10 +294,10 @@ class _Solver:
             )
             if most is not None and most < (1 if wanted is None else wanted):
                 clause = f"`contains`{_at(place)} needs an item, and `maxItems` is {most:g}"
-                reasons.append(Reason(clause, (*place, "contains")))
+                reasons.append(Impossibility(clause, (*place, "contains")))
         return list(dict.fromkeys(reasons))
 
-    def _of_object(self, flat: Sequence[tuple[Place, Mapping[str, Any]]]) -> list[Reason]:
+    def _of_object(self, flat: Sequence[tuple[Place, Mapping[str, Any]]]) -> list[Impossibility]:
         reasons = _of_counts(flat, "minProperties", "maxProperties")
         required = {
             name: (place, schema) for place, schema in reversed(flat) for name in _names(schema)
@@ -307,7 +309,7 @@ class _Solver:
         if most is not None and len(required) > most:
             place = next(place for place, each in flat if _number(each, "maxProperties") == most)
             clause = f"more names are required than `maxProperties` {most:g}{_at(place)} allows"
-            reasons.append(Reason(clause, (*place, "maxProperties")))
+            reasons.append(Impossibility(clause, (*place, "maxProperties")))
         for name, (place, schema) in required.items():
             if len(reasons) >= MOST_FOUND:
                 break
@@ -374,15 +376,15 @@ def _kinds_left(flat: Sequence[tuple[Place, Mapping[str, Any]]]) -> frozenset[st
     return left
 
 
-def _type_reason(flat: Sequence[tuple[Place, Mapping[str, Any]]]) -> Reason:
+def _type_reason(flat: Sequence[tuple[Place, Mapping[str, Any]]]) -> Impossibility:
     """Why no type is left."""
     typed = [(place, schema) for place, schema in flat if "type" in schema]
     for place, schema in typed:
         if not _kinds_of(schema):
-            return Reason(f"`type`{_at(place)} is empty", (*place, "type"))
+            return Impossibility(f"`type`{_at(place)} is empty", (*place, "type"))
     place, schema = next((each for each in typed if each[0]), typed[0])
     types = " and ".join(dict.fromkeys(_type_text(each) for _, each in typed))
-    return Reason(f"no value is of the types {types} at once{_at(place)}", (*place, "type"))
+    return Impossibility(f"no value is of the types {types} at once{_at(place)}", (*place, "type"))
 
 
 def _type_text(schema: Mapping[str, Any]) -> str:
@@ -425,7 +427,7 @@ def _with_integers(value: Any) -> Any:
 
 def _values_left(
     flat: Sequence[tuple[Place, Mapping[str, Any]]], kinds: frozenset[str]
-) -> list[Any] | Reason | None:
+) -> list[Any] | Impossibility | None:
     """The values that `enum` and `const` leave, why none is left, or None if any may be."""
     left: list[Any] | None = None
     blamed: Place = ()
@@ -438,7 +440,7 @@ def _values_left(
                 continue
             blamed = (*place, keyword)
             if not given:
-                return Reason(f"`enum`{_at(place)} is empty", blamed)
+                return Impossibility(f"`enum`{_at(place)} is empty", blamed)
             if len(given) > MOST_VALUES:
                 return None
             before, left = left, given if left is None else _common(left, given)
@@ -446,14 +448,14 @@ def _values_left(
                 clause = (
                     f"`{keyword}`{_at(place)} has no value that the other `enum` or `const` has"
                 )
-                return Reason(clause, blamed)
+                return Impossibility(clause, blamed)
     if left is None:
         return None
     typed = [value for value in left if _kind_of(value) in kinds]
     what = f"`{blamed[-1]}`{_at(blamed[:-1])}"
     if not typed:
         types = " and ".join(dict.fromkeys(_type_text(each) for _, each in flat if "type" in each))
-        return Reason(f"{what} has no value of the type {types}", blamed)
+        return Impossibility(f"{what} has no value of the type {types}", blamed)
     for place, schema in flat:
         rules = {key: schema[key] for key in _ASSERTIONS if key in schema}
         if not rules:
@@ -464,7 +466,7 @@ def _values_left(
         typed = [value for value in typed if validator.is_valid(value)]
         if not typed:
             names = " and ".join(f"`{key}`" for key in rules)
-            return Reason(f"{what} has no value that {names}{_at(place)} allows", blamed)
+            return Impossibility(f"{what} has no value that {names}{_at(place)} allows", blamed)
     return typed
 
 
@@ -478,7 +480,7 @@ def _common(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
 
 def _of_counts(
     flat: Sequence[tuple[Place, Mapping[str, Any]]], least: str, most: str
-) -> list[Reason]:
+) -> list[Impossibility]:
     """A minimum above a maximum."""
     lows = [(n, place) for place, schema in flat if (n := _number(schema, least)) is not None]
     highs = [(n, place) for place, schema in flat if (n := _number(schema, most)) is not None]
@@ -491,14 +493,14 @@ def _of_counts(
     if low <= high:
         return []
     clause = f"`{least}` {low:g}{_at(place)} is above `{most}` {high:g}"
-    return [Reason(clause, (*place, least))]
+    return [Impossibility(clause, (*place, least))]
 
 
 _Bound = tuple[Fraction, bool, str, int | float, Place]
 """A bound, negated for a maximum; whether it is excluded, its keyword, number and place."""
 
 
-def _of_number(flat: Sequence[tuple[Place, Mapping[str, Any]]], whole: bool) -> list[Reason]:
+def _of_number(flat: Sequence[tuple[Place, Mapping[str, Any]]], whole: bool) -> list[Impossibility]:
     """Bounds between which there is no number, no integer, or no multiple."""
     lows: list[_Bound] = []
     highs: list[_Bound] = []
@@ -525,16 +527,16 @@ def _of_number(flat: Sequence[tuple[Place, Mapping[str, Any]]], whole: bool) -> 
     between = f"`{low_name}` {low_text:g}{_at(place)} and `{high_name}` {high_text:g}"
     if low > high:
         clause = f"`{low_name}` {low_text:g}{_at(place)} is above `{high_name}` {high_text:g}"
-        return [Reason(clause, blamed)]
+        return [Impossibility(clause, blamed)]
     if low == high and (low_open or high_open):
-        return [Reason(f"no number lies between {between}", blamed)]
+        return [Impossibility(f"no number lies between {between}", blamed)]
     grids = [(_exact(1), "integer")] if whole else []
     grids += [(step, f"multiple of {text:g}") for step, text in steps]
     for step, what in grids:
         first = -(-low // step) * step
         first += step if low_open and first == low else 0
         if first > high or (high_open and first == high):
-            return [Reason(f"no {what} lies between {between}", blamed)]
+            return [Impossibility(f"no {what} lies between {between}", blamed)]
     return []
 
 
@@ -586,7 +588,7 @@ def _member(
     return False, []
 
 
-def _required(reason: Reason, name: str) -> Reason:
+def _required(reason: Impossibility, name: str) -> Impossibility:
     """The reason why a member is impossible, as the reason for its object."""
     return reason if reason.required or reason.missing else replace(reason, required=name)
 
@@ -597,7 +599,7 @@ def _undefined(
     schema: Mapping[str, Any],
     closed_place: Place,
     closed: Mapping[str, Any],
-) -> Reason:
+) -> Impossibility:
     keyword = (
         "additionalProperties"
         if closed.get("additionalProperties") is False
@@ -609,4 +611,4 @@ def _undefined(
         f"{elsewhere} is false"
     )
     similar = similar_name(name, schema) if closed is schema else ""
-    return Reason(clause, (*place, "required"), missing=name, similar=similar)
+    return Impossibility(clause, (*place, "required"), missing=name, similar=similar)

@@ -20,7 +20,7 @@ from app.core.tools import ANSWERED_BY, FREEFORM, NAME, SHIPPED, Same, Tool
 from app.schema import schema_checks
 from app.schema.describe import cut
 from app.schema.http_parameters import check_parameters
-from app.schema.schema_checks import is_number, pointer
+from app.schema.schema_checks import Place, is_number, pointer
 from app.schema.sentences import Explainer, Naming, name_in_arguments
 from app.schema.strict_json import InvalidJSON, json_text, kind_of, parse, read_arguments
 from app.secrets.names import may_name_secret
