@@ -24,8 +24,11 @@ from urllib.parse import parse_qsl, unquote, unquote_plus, urlsplit
 
 from jsonschema_path import SchemaPath
 from openapi_core import V30RequestUnmarshaller, V31RequestUnmarshaller, V32RequestUnmarshaller
-from openapi_core.casting.schemas import oas30_write_schema_casters_factory
-from openapi_core.casting.schemas import oas31_schema_casters_factory, oas32_schema_casters_factory
+from openapi_core.casting.schemas import (
+    oas30_write_schema_casters_factory,
+    oas31_schema_casters_factory,
+    oas32_schema_casters_factory,
+)
 from openapi_core.datatypes import RequestParameters
 from openapi_core.deserializing.media_types.util import json_loads, plain_loads
 from openapi_core.deserializing.styles import StyleDeserializersFactory, style_deserializers
@@ -177,9 +180,9 @@ def read_request(
         ).unmarshal(core_request)
     read.problems += [_sentence(error) for error in result.errors]
     for name in querystring:
-        read.parameters["querystring", name] = dict(
-            (key, unquote_plus(value)) for key, value in request.query
-        )
+        read.parameters["querystring", name] = {
+            key: unquote_plus(value) for key, value in request.query
+        }
     for where in ("path", "query", "header", "cookie"):
         for name, value in getattr(result.parameters, where, {}).items():
             read.parameters[where, name] = value
@@ -198,11 +201,13 @@ class _FormatsAsSent(dict[str, Any]):
 
 
 def _further_media_types(content_type: str) -> dict[str, Any]:
-    """openapi-core knows JSON and text by five names."""
+    """openapi-core knows JSON and text by five names, and bytes that a schema calls a string are
+    a text."""
     kind = content_type.partition(";")[0].strip().lower()
     if re.fullmatch(r"[\w.-]+/(?:[\w.-]+\+)?json", kind):
         return {kind: json_loads, "*/*": json_loads}
-    return {kind: plain_loads} if kind.startswith("text/") else {}
+    text = kind.startswith("text/") or kind == "application/octet-stream"
+    return {kind: plain_loads} if text else {}
 
 
 def _sentence(error: BaseException) -> str:
@@ -333,22 +338,22 @@ def _unknown_parts(
 ) -> Iterator[str]:
     """What the request has and the document does not: openapi-core looks only for what it knows."""
     schemes = document.get("components", {}).get("securitySchemes", {}).values()
-    keys = {(scheme.get("in"), scheme.get("name")) for scheme in map(dict, schemes)}
+    keys = {(scheme.get("in"), scheme.get("name")) for scheme in schemes}
     for where, pairs in (("query", request.query), ("cookie", request.cookies)):
         names = {name for place, name in {*parameters, *keys} if place == where and name}
         free = False
-        for (place, name), parameter in parameters.items():
+        for (place, _), parameter in parameters.items():
             schema = resolve(document, parameter.get("schema", {}))
-            if place == where and schema.get("type") == "object" and "content" not in parameter:
-                if parameter.get("style", "form") == "form" and parameter.get("explode", True):
-                    names |= {*schema.get("properties", {})}
-                    free = free or "additionalProperties" in schema
+            style, explode = parameter.get("style", "form"), parameter.get("explode", True)
+            if place == where and (style, explode, schema.get("type")) == ("form", True, "object"):
+                names |= {*schema.get("properties", {})}
+                free = free or "additionalProperties" in schema
         for name, _ in pairs:
             if not free and name not in names and name.partition("[")[0] not in names:
                 yield f"{where} {name!r} was sent and is not in the document"
-    if "requestBody" not in next(iter(document["paths"].values()))[request.method]:
-        if request.body:
-            yield "a body was sent and is not in the document"
+    operation = next(iter(document["paths"].values()))[request.method]
+    if request.body and "requestBody" not in operation:
+        yield "a body was sent and is not in the document"
 
 
 # -- styles
@@ -362,8 +367,8 @@ class _Styles(StyleDeserializersFactory):
     ) -> StyleDeserializer:
         own = super().create(spec, schema, style, explode, name)
         known = own.deserializer_callable or style_deserializers.get(style)
-        properties = [str(key) for key in (schema / "properties").keys()] if (
-            "properties" in schema) else []  # fmt: skip
+        members = (schema / "properties").str_keys() if "properties" in schema else ()
+        properties = [str(member) for member in members]
 
         def deserialize(explode: bool, name: str, kind: str, location: Mapping[str, Any]) -> Any:
             if (style, explode, kind) == ("form", True, "object"):

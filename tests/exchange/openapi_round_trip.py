@@ -1,7 +1,7 @@
 """Executes imported operations against a loopback server, and reads each request by its document.
 
-`compare` is the whole way: public importer, arguments for the tool's schema, HTTP executor, recorded
-bytes, `openapi_reader`, and what was read against the arguments.
+`compare` is the whole way: arguments for the tool's schema, HTTP executor, recorded bytes,
+`openapi_reader`, and what was read against the arguments.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TEXTS = (
     "a/b?c#d",
     "50% & x=y+z",
     "Zoë 東京",
-    "it's \"so\"; (a) [b] {c}",
+    'it\'s "so"; (a) [b] {c}',
     "%2F..%20",
     "a|b,c;d:e@f$g!h*i",
 )
@@ -72,8 +72,10 @@ class Comparison:
         lines.append(f"  arguments: {json.dumps(self.arguments, ensure_ascii=False)}")
         if sent is not None:
             lines.append(f"  sent: {sent.method.upper()} {sent.target}")
-            lines += [f"        {name}: {value}" for name, value in sent.headers.items()
-                      if name not in STANDARD_HEADERS or name in ("cookie", "content-type")]  # fmt: skip
+            shown = {*sent.headers} - {*STANDARD_HEADERS} | {"cookie", "content-type"} & {
+                *sent.headers
+            }
+            lines += [f"        {name}: {sent.headers[name]}" for name in sorted(shown)]
             lines.append(f"        {sent.body!r}")
         return "\n".join(lines)
 
@@ -144,9 +146,12 @@ def _texts_for(parameter: Mapping[str, Any], where: str, place: Place) -> Sequen
     style = parameter.get("style", "")
     if style in ("pipeDelimited", "spaceDelimited"):
         return [text for text in TEXTS if not re.search(r"[ |]|%20", text)]
+    if parameter.get("allowReserved"):  # there `%2F` stands for itself (RFC 6570, 3.2.3)
+        return [text for text in TEXTS if "%2F" not in text]
     if where == "header":
         inside = len(place) > 1 and "content" not in parameter
         return [text for text in HEADER_TEXTS if not (inside and re.search("[,=]", text))]
+    # a step of a path with `..` in it is refused, however it is encoded
     return [text for text in TEXTS if ".." not in text] if where == "path" else TEXTS
 
 
@@ -179,7 +184,11 @@ async def compare(
                 found.different.append(Difference(f"{where} {name}", "an argument", None))
             continue
         expected = arguments.get(names[where, name])
-        _add(found, f"{where} {name}", expected, read.parameters.get((where, name)))
+        value = read.parameters.get((where, name))
+        default = resolve(document, parameter.get("schema", {})).get("default")
+        if expected is None and default is not None and value == default:
+            value = None  # openapi-core fills it in
+        _add(found, f"{where} {name}", expected, value)
     rest = {name: value for name, value in arguments.items() if name not in names.values()}
     _add(found, "body", *_bodies(document, path, method, rest, read.body))
     found.different += [Difference("problem", None, problem) for problem in read.problems]
@@ -248,6 +257,6 @@ def same(expected: Any, read: Any) -> bool:
             return len(expected) == len(read) and all(map(same, expected, read))
         case bool(), str():
             return read == str(expected).lower()
-        case (int() | float()), str() if not isinstance(expected, bool):
+        case ((int() | float()), str()) if not isinstance(expected, bool):
             return read == json.dumps(expected)
     return bool(expected == read) and isinstance(expected, bool) == isinstance(read, bool)

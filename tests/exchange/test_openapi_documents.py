@@ -6,8 +6,6 @@ call, and is read by openapi-core and not by any code of this program (`openapi_
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
