@@ -8,7 +8,8 @@ not know; each follows the text of the specification:
   is percent-encoded (RFC 6570);
 - `form` with `explode` of an object in the query, and nested `deepObject`, are read here;
 - `label` and `matrix` are looked up by it under the name of a RFC 6570 expression;
-- an object in a form without `style` is JSON (OpenAPI 3.0.4, Encoding Object);
+- an object in a form without `style` is JSON (OpenAPI 3.0.4, Encoding Object), and so is read what
+  is not text in a multipart body: openapi-core casts nothing there;
 - a path with `#` or `?` is read as its address and the pairs of its query;
 - `querystring` of OpenAPI 3.2 is read here as a whole form.
 """
@@ -179,7 +180,7 @@ def read_request(
             extra_media_type_deserializers=_further_media_types(content_type),
         ).unmarshal(core_request)
     read.problems += [_sentence(error) for error in result.errors]
-    for name in querystring:
+    for name in querystring if request.query else ():
         read.parameters["querystring", name] = {
             key: unquote_plus(value) for key, value in request.query
         }
@@ -249,7 +250,7 @@ def _single_operation(document: Mapping[str, Any], path: str, method: str) -> di
     operation["parameters"] = [_single_typed(document, entry) for entry in own]
     if "requestBody" in operation:
         body = resolve(document, operation["requestBody"])
-        content = {kind: _say_json_of_form(document, kind, media)
+        content = {kind: _say_json(document, kind, media)
                    for kind, media in body["content"].items()}  # fmt: skip
         operation["requestBody"] = {**body, "content": content}
     kept = {key: value for key, value in item.items() if key not in METHODS}
@@ -276,16 +277,17 @@ def _without_null(schema: Any) -> Any:
     return schema
 
 
-def _say_json_of_form(
-    document: Mapping[str, Any], kind: str, media: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    if kind != FORM:
+def _say_json(document: Mapping[str, Any], kind: str, media: Mapping[str, Any]) -> Any:
+    """`media` with the members that are JSON by default said to be so."""
+    multipart = kind.startswith("multipart/")
+    types = ("integer", "number", "boolean") if multipart else ("object",)
+    if not multipart and kind != FORM:
         return media
     members = resolve(document, media.get("schema", {})).get("properties", {})
     as_json = {
         name: {"contentType": "application/json"}
         for name, member in members.items()
-        if resolve(document, member).get("type") == "object"
+        if resolve(document, member).get("type") in types
     }
     encoding = {**as_json, **media.get("encoding", {})}
     return {**media, "encoding": encoding} if encoding else media
