@@ -144,6 +144,14 @@ def parameters_of(
     return found
 
 
+def _in_query(path: str, parameter: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`/search?q={q}`: the parameter `q` of the path is one of the query."""
+    pair = re.search(rf"[?&]([^&=#]*)=\{{{re.escape(parameter['name'])}\}}", path)
+    if parameter["in"] == "path" and pair:
+        return {**parameter, "in": "query", "name": unquote_plus(pair[1])}
+    return parameter
+
+
 def read_request(
     document: Mapping[str, Any], path: str, method: str, request: RecordedRequest
 ) -> ReadRequest:
@@ -187,6 +195,10 @@ def read_request(
     for where in ("path", "query", "header", "cookie"):
         for name, value in getattr(result.parameters, where, {}).items():
             read.parameters[where, name] = value
+    for where, name in parameters_of(whole, path, method):
+        other = _in_query(path, {"in": where, "name": name})
+        if other["in"] != where:
+            read.parameters[where, name] = read.parameters.pop(("query", other["name"]), None)
     read.body = result.body
     return read
 
@@ -239,8 +251,8 @@ def _single_operation(document: Mapping[str, Any], path: str, method: str) -> di
     item = resolve(document, document["paths"][path])
     operation = dict(resolve(document, item[method]))
     fixed = parse_qsl(urlsplit(path).query, keep_blank_values=True)
-    shared = [resolve(document, entry) for entry in item.get("parameters", ())]
-    own = [resolve(document, entry) for entry in operation.get("parameters", ())]
+    shared = [_in_query(path, resolve(document, entry)) for entry in item.get("parameters", ())]
+    own = [_in_query(path, resolve(document, entry)) for entry in operation.get("parameters", ())]
     own = [entry for entry in own if entry["in"] != "querystring"]
     own += [
         {"in": "query", "name": name, "required": True, "allowEmptyValue": True,

@@ -179,6 +179,8 @@ async def compare(
         parameters_of(document, path, method), tool.parameters.get("properties", {})
     )
     for (where, name), parameter in parameters_of(document, path, method).items():
+        if (where, name.lower()) in {("header", header) for header in STANDARD_HEADERS}:
+            continue  # no parameters, by the specification or because a tool cannot set them
         if (where, name) not in names:
             if parameter.get("required"):
                 found.different.append(Difference(f"{where} {name}", "an argument", None))
