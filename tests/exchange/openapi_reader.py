@@ -112,6 +112,8 @@ class CoreRequest:
 def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """(path, method, operation)."""
     for path, item in document["paths"].items():
+        if path.startswith("x-"):
+            continue
         item = resolve(document, item)
         for method in METHODS:
             if method in item:

@@ -148,8 +148,8 @@ def _texts_for(parameter: Mapping[str, Any], where: str, place: Place) -> Sequen
         return [text for text in TEXTS if not re.search(r"[ |]|%20", text)]
     if parameter.get("allowReserved"):  # there `%2F` stands for itself (RFC 6570, 3.2.3)
         return [text for text in TEXTS if "%2F" not in text]
-    if where == "header":
-        inside = len(place) > 1 and "content" not in parameter
+    if where == "header" and "content" not in parameter:
+        inside = len(place) > 1
         return [text for text in HEADER_TEXTS if not (inside and re.search("[,=]", text))]
     # a step of a path with `..` in it is refused, however it is encoded
     return [text for text in TEXTS if ".." not in text] if where == "path" else TEXTS

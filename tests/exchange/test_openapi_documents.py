@@ -28,7 +28,7 @@ DOCUMENTS = sorted(
     path.name for path in FOLDER.iterdir() if path.suffix in (".yaml", ".json")
     and not path.name.endswith(TWIN)
 )  # fmt: skip
-EXAMPLES, MANY_EXAMPLES = 4, 40
+EXAMPLES, MANY_EXAMPLES = 4, 24
 
 
 def read_document(name: str) -> dict[str, Any]:
@@ -44,10 +44,8 @@ def test_documents_are_valid() -> None:
     assert len(DOCUMENTS) >= 10
     for path in sorted(FOLDER.iterdir()):
         document = yaml.safe_load(path.read_text())
-        for item in document["paths"].values():
-            for method, operation in item.items():
-                if method not in ("parameters", "servers"):
-                    operation.setdefault("responses", {"200": {"description": "OK"}})
+        for _, _, operation in operations(document):
+            operation["responses"] = {"200": {"description": "OK"}}
         validate(document)
 
 
