@@ -37,6 +37,8 @@ from openapi_core.deserializing.styles.deserializers import StyleDeserializer
 from werkzeug.datastructures import Headers, ImmutableMultiDict
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
+NO_PARAMETERS = [("header", name) for name in ("accept", "content-type", "authorization")]
+"""Described or not: the specification says that these are ignored."""
 FORM = "application/x-www-form-urlencoded"
 UNMARSHALLERS: dict[str, Any] = {
     "3.0": (V30RequestUnmarshaller, oas30_write_schema_casters_factory),
@@ -253,9 +255,15 @@ def _single_operation(document: Mapping[str, Any], path: str, method: str) -> di
     item = resolve(document, document["paths"][path])
     operation = dict(resolve(document, item[method]))
     fixed = parse_qsl(urlsplit(path).query, keep_blank_values=True)
-    shared = [_in_query(path, resolve(document, entry)) for entry in item.get("parameters", ())]
-    own = [_in_query(path, resolve(document, entry)) for entry in operation.get("parameters", ())]
-    own = [entry for entry in own if entry["in"] != "querystring"]
+    shared, own = (
+        [
+            _in_query(path, entry)
+            for entry in (resolve(document, entry) for entry in holder.get("parameters", ()))
+            if entry["in"] != "querystring"
+            and (entry["in"], entry["name"].lower()) not in NO_PARAMETERS
+        ]
+        for holder in (item, operation)
+    )
     own += [
         {"in": "query", "name": name, "required": True, "allowEmptyValue": True,
          "schema": {"type": "string", "enum": [value]}}
