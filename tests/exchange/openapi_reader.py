@@ -150,7 +150,8 @@ def parameters_of(
 
 def _in_query(path: str, parameter: Mapping[str, Any]) -> Mapping[str, Any]:
     """`/search?q={q}`: the parameter `q` of the path is one of the query."""
-    pair = re.search(rf"[?&]([^&=#]*)=\{{{re.escape(parameter['name'])}\}}", path)
+    query = urlsplit(path).query
+    pair = re.search(rf"(?:^|&)([^&=]*)=\{{{re.escape(parameter['name'])}\}}", query)
     if parameter["in"] == "path" and pair:
         return {**parameter, "in": "query", "name": unquote_plus(pair[1])}
     return parameter

@@ -46,6 +46,7 @@ def test_documents_are_valid() -> None:
         document = yaml.safe_load(path.read_text())
         for _, _, operation in operations(document):
             operation["responses"] = {"200": {"description": "OK"}}
+        document["paths"].pop("x-generator", None)  # which the validator takes for a path
         validate(document)
 
 
