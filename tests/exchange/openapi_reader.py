@@ -247,7 +247,8 @@ def _sentence(error: BaseException) -> str:
 
 
 def _address(path: str) -> str:
-    return re.split("[?#]", path, maxsplit=1)[0]
+    """The path alone, with a `$` before a parameter as it is sent."""
+    return re.split("[?#]", path, maxsplit=1)[0].replace("${", "%24{")
 
 
 def _single_operation(document: Mapping[str, Any], path: str, method: str) -> dict[str, Any]:

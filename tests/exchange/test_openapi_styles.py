@@ -127,6 +127,21 @@ async def test_value_in_a_style_is_sent_as_the_specification_writes_it(
     assert await sent(where, document, value) == text
 
 
+async def test_reserved_characters_when_allowed_are_sent_as_they_are() -> None:
+    """But those that would end a pair or the query, or be a space in it (3.1.1, allowReserved)."""
+    parameter = {
+        **{"in": "query", "name": "color", "allowReserved": True},
+        "schema": {"type": "string"},
+    }
+    document = {
+        **{"openapi": "3.1.1", "info": {}, "servers": [{"url": "https://style.example"}]},
+        "paths": {"/p": {"get": {"operationId": "get", "parameters": [parameter]}}},
+    }
+    kept, encoded = ":/?@!$'()*,;", "#[]&+ é"
+    assert await sent("query", document, kept) == f"color={kept}"
+    assert await sent("query", document, encoded) == "color=%23%5B%5D%26%2B%20%C3%A9"
+
+
 @each_row(("where", "format_", "text"), COLLECTION_FORMATS)
 async def test_list_in_a_collection_format_is_sent_as_swagger_writes_it(
     where: str, format_: str | None, text: str
