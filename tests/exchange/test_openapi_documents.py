@@ -65,6 +65,7 @@ async def test_request_of_each_operation_when_read_by_its_document_equals_the_ar
     tools = {tool.name: tool.tool for tool in imported}
     problems = [f"{name} {tool.name}: not imported: {tool.problem}" for tool in imported
                 if tool.tool is None]  # fmt: skip
+    assert len(imported) == len([*operations(document)])
     async with serving(answered(b"")) as server:
         for path, method, operation in operations(document):
             tool = _tool_of(tools, operation["operationId"])
