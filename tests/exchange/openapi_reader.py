@@ -10,6 +10,7 @@ not know; each follows the text of the specification:
 - `label` and `matrix` are looked up by it under the name of a RFC 6570 expression;
 - an object in a form without `style` is JSON (OpenAPI 3.0.4, Encoding Object), and so is read what
   is not text in a multipart body: openapi-core casts nothing there;
+- the media types of the parts of a multipart body are checked here;
 - a path with `#` or `?` is read as its address and the pairs of its query;
 - `querystring` of OpenAPI 3.2 is read here as a whole form.
 """
@@ -20,6 +21,8 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from email import message_from_bytes
+from fnmatch import fnmatch
 from typing import Any
 from urllib.parse import parse_qsl, unquote, unquote_plus, urlsplit
 
@@ -193,6 +196,7 @@ def read_request(
             extra_media_type_deserializers=_further_media_types(content_type),
         ).unmarshal(core_request)
     read.problems += [_sentence(error) for error in result.errors]
+    read.problems += _wrong_parts(whole, path, method, request)
     for name in querystring if request.query else ():
         read.parameters["querystring", name] = {
             key: unquote_plus(value) for key, value in request.query
@@ -380,6 +384,44 @@ def _unknown_parts(
     operation = next(iter(document["paths"].values()))[request.method]
     if request.body and "requestBody" not in operation:
         yield "a body was sent and is not in the document"
+
+
+def _wrong_parts(
+    document: Mapping[str, Any], path: str, method: str, request: RecordedRequest
+) -> Iterator[str]:
+    content_type = request.headers.get("content-type", "")
+    if not content_type.startswith("multipart/"):
+        return
+    operation = resolve(document, resolve(document, document["paths"][path])[method])
+    body = resolve(document, operation.get("requestBody", {}))
+    media = body.get("content", {}).get("multipart/form-data", {})
+    members = resolve(document, media.get("schema", {})).get("properties", {})
+    message = message_from_bytes(f"Content-Type: {content_type}\n\n".encode() + request.body)
+    for part in message.walk():
+        name = part.get_param("name", header="content-disposition")
+        encoding = media.get("encoding", {}).get(name, {})
+        kind = encoding.get("contentType") or _default_part_type(document, members.get(name))
+        kinds = [pattern.strip() for pattern in kind.split(",")]
+        if name in members and kind and not any(fnmatch(part.get_content_type(), pattern)
+                                                for pattern in kinds):  # fmt: skip
+            yield f"the part {name!r} is {part.get_content_type()}, and not {kind}"
+
+
+def _default_part_type(document: Mapping[str, Any], schema: Any) -> str:
+    """By the type of the member (Encoding Object), "" where it says nothing."""
+    schema = resolve(document, schema) or {}
+    match schema.get("type"):
+        case "array":
+            return _default_part_type(document, schema.get("items"))
+        case "object":
+            return "application/json"
+        case "string" if schema.get("format") == "binary":
+            return "application/octet-stream"
+        case "string":
+            return str(schema.get("contentMediaType", "text/plain"))
+        case "integer" | "number" | "boolean":
+            return "text/plain"
+    return ""
 
 
 # -- styles
