@@ -114,7 +114,7 @@ class CoreRequest:
     body: bytes | None
 
 
-def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """(path, method, operation)."""
     for path, item in document["paths"].items():
         if path.startswith("x-"):
