@@ -19,6 +19,7 @@ from app.core.late import dataclass
 from app.exchange.openapi_arguments import (
     InvalidOperation,
     OperationTool,
+    plain_places,
     read_body,
     read_parameters,
     url_path,
@@ -188,6 +189,7 @@ def _operation(
         if document.get("swagger"):
             operation = convert_operation(document, schemas, item, operation)
         server = _server(document, item, operation, tool)
+        path = plain_places(schemas, path, item, operation, tool)
         path = without_fragment(path, tool)
         read_parameters(schemas, path, item, operation, tool)
         url = server + url_path(path, tool)

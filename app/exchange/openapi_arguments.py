@@ -32,6 +32,8 @@ _WHOLE = (
 """Keywords about a body as a whole, which its members cannot express separately."""
 _SCALARS = {"string", "number", "integer", "boolean", "null"}
 _PLACEHOLDER = re.compile(r"\{([^{}/]*)\}")
+_OPERATORS = re.compile(r"^[+#.;]|(?:[*+]|:.*)$")
+"""What stands around the name of a place in other templates than those of OpenAPI."""
 _FILE = (
     "The content of the file as text, or bytes as a data URL, like "
     "data:image/png;name=photo.png;base64,iVBORw0..."
@@ -86,14 +88,8 @@ def read_parameters(
     operation: Mapping[str, Any],
     tool: OperationTool,
 ) -> None:
-    """The parameters of the path and of the operation; the latter override the former."""
-    parameters: dict[tuple[str, str], Mapping[str, Any]] = {}
-    for holder in (item, operation):
-        listed = holder.get("parameters")
-        for entry in listed if isinstance(listed, list) else ():
-            parameter = schemas.target(entry)
-            if isinstance(parameter, Mapping):
-                parameters[str(parameter.get("in")), str(parameter.get("name"))] = parameter
+    """The parameters of the path and of the operation."""
+    parameters = _described(schemas, item, operation)
     names = list(dict.fromkeys(_PLACEHOLDER.findall(path)))
     for (where, name), parameter in parameters.items():
         if where == "path" and name not in names:
@@ -106,6 +102,20 @@ def read_parameters(
         if name not in tool.places and not is_query:
             tool.notes.append(f"{clip(name)!a} in the path is not described; it is any text.")
             _parameter(schemas, "path", name, {"schema": {"type": "string"}}, tool)
+
+
+def _described(
+    schemas: Schemas, item: Mapping[str, Any], operation: Mapping[str, Any]
+) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """The parameters by place and name; those of the operation override those of the path."""
+    parameters: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for holder in (item, operation):
+        listed = holder.get("parameters")
+        for entry in listed if isinstance(listed, list) else ():
+            parameter = schemas.target(entry)
+            if isinstance(parameter, Mapping):
+                parameters[str(parameter.get("in")), str(parameter.get("name"))] = parameter
+    return parameters
 
 
 def _parameter(
@@ -259,6 +269,33 @@ def _argument(name: str, where: str, tool: OperationTool) -> str:
         number += 1
         free = f"{plain}_{where}" if number == 2 else f"{plain}_{where}_{number - 1}"
     return free
+
+
+def plain_places(
+    schemas: Schemas,
+    path: str,
+    item: Mapping[str, Any],
+    operation: Mapping[str, Any],
+    tool: OperationTool,
+) -> str:
+    """`path` with its places as OpenAPI writes them, where these are described: `{proxy+}` of AWS,
+    `{id:[0-9]+}` of web frameworks and `{+path}` of RFC 6570 are `{proxy}`, `{id}` and `{path}`;
+    `{?page,size}` goes, because parameters of the query are sent without a place."""
+    described = _described(schemas, item, operation)
+
+    def plain(place: re.Match[str]) -> str:
+        expression = place[1]
+        if expression[:1] in ("?", "&"):
+            names = [name.removesuffix("*") for name in expression[1:].split(",")]
+            return "" if all(("query", name) in described for name in names) else place[0]
+        name = _OPERATORS.sub("", expression)
+        if ("path", expression) in described or ("path", name) not in described:
+            return place[0]
+        if {expression[0], expression[-1]} & {"+", "*"}:
+            tool.notes.append(f"A slash in {clip(name)!a} is sent as %2F; the path has {place[0]}.")
+        return f"{{{name}}}"
+
+    return _PLACEHOLDER.sub(plain, path)
 
 
 def without_fragment(path: str, tool: OperationTool) -> str:

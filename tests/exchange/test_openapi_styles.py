@@ -92,6 +92,17 @@ TEXTS_WITH_DELIMITERS = [
     ("cookie", "form", False, "a;b c", "color=a%3Bb%20c"),
 ]
 
+OTHER_TEMPLATES = [
+    ("/p/{color+}", "path", "a/b", "a%2Fb"),
+    ("/p/{+color}", "path", "a/b", "a%2Fb"),
+    ("/p/{color*}.json", "path", "blue", "blue.json"),
+    ("/p/{color:[a-z]+}", "path", "blue", "blue"),
+    ("/p/{color:}/q", "path", "blue", "blue/q"),
+    ("/p{?color}", "query", "blue", "color=blue"),
+    ("/p{&color*}", "query", "blue", "color=blue"),
+]
+"""Paths of AWS, of web frameworks, and of RFC 6570, which documents have though OpenAPI has not."""
+
 
 async def sent(where: str, document: dict[str, Any], value: Any) -> str:
     """What the request has at the place of its only parameter."""
@@ -157,3 +168,15 @@ async def test_list_in_a_collection_format_is_sent_as_swagger_writes_it(
         "paths": {path: {"post": {"operationId": "post", "parameters": [parameter]}}},
     }
     assert await sent(where, document, ARRAY) == text
+
+
+@each_row(("path", "where", "value", "text"), OTHER_TEMPLATES)
+async def test_place_in_another_template_when_its_parameter_is_described_is_filled(
+    path: str, where: str, value: str, text: str
+) -> None:
+    parameter = {"in": where, "name": "color", "required": True, "schema": {"type": "string"}}
+    document = {
+        **{"openapi": "3.1.0", "info": {}, "servers": [{"url": "https://style.example"}]},
+        "paths": {path: {"get": {"operationId": "get", "parameters": [parameter]}}},
+    }
+    assert await sent(where, document, value) == text
