@@ -17,7 +17,9 @@ from app.core.errors import BadTool
 from app.core.late import dataclass
 from app.core.tools import Tool
 from app.exchange.parsers import Unreadable
-from app.exchange.python_source import FIELD, NAMES, Function, functions
+from app.exchange.python_functions import Function
+from app.exchange.python_source import functions
+from app.exchange.python_types import FIELD, NAMES
 from app.protocols.limits import recursive_refs
 from app.schema.schema_checks import is_local, pointer, resolve
 

@@ -13,13 +13,13 @@ import math
 import re
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field
 from typing import Any, NoReturn
 
 from app.core.late import dataclass
 from app.exchange.parsers import Unreadable, json_value
-from app.exchange.python_source import TooLarge, Types, is_record, last_name
+from app.exchange.python_types import TooLarge, Types, is_record, last_name
 
 MOST_VALUES = 100_000
 MOST_CHARS = 4 * 1024 * 1024
@@ -38,7 +38,7 @@ _STRIPS: Mapping[str, Callable[[str], str]] = {
 }
 
 
-class _Unknown(ValueError):
+class Unknown(ValueError):
     """A value known only at run time. `str` is a sentence."""
 
 
@@ -51,18 +51,19 @@ class ListedTools:
     notes: tuple[str, ...] = ()
 
 
-def list_tools(tree: ast.Module) -> ListedTools:
-    """The tools among the values of a file, in their order."""
-    values = _Values(tree)
+def list_tools(tree: ast.Module, read: Collection[int] = ()) -> ListedTools:
+    """The tools among the values of a file, in their order; `read` are calls that have been read,
+    by `id`."""
+    values = Values(tree)
     tools: list[tuple[int, Any]] = []
     notes: list[str] = []
-    for node in _tool_nodes(tree):
+    for node in _tool_nodes(tree, read):
         if len(tools) + len(notes) == MOST_LISTED:
             notes.insert(0, f"Only the first {MOST_LISTED:,} tools among its values are read.")
             break
         try:
             tools.append((node.lineno, values.of(node)))
-        except (_Unknown, TooLarge, RecursionError) as error:
+        except (Unknown, TooLarge, RecursionError) as error:
             reason = (
                 str(error) if not isinstance(error, RecursionError) else "It is nested too deep."
             )
@@ -71,11 +72,18 @@ def list_tools(tree: ast.Module) -> ListedTools:
     return ListedTools(tuple(tools), (*notes[:10], *more))
 
 
-def _tool_nodes(tree: ast.Module) -> Iterator[ast.expr]:
+def has_tool(node: ast.AST) -> bool:
+    """Whether a value in `node` describes a tool."""
+    return next(_tool_nodes(node, ()), None) is not None
+
+
+def _tool_nodes(tree: ast.AST, read: Collection[int]) -> Iterator[ast.expr]:
     """The outermost expressions that describe a tool."""
     todo: list[ast.AST] = [tree]
     while todo:
         node = todo.pop()
+        if id(node) in read:
+            continue
         if isinstance(node, ast.expr) and _spells_tool(node):
             yield node
         else:
@@ -117,7 +125,7 @@ def _members(node: ast.Dict) -> dict[str, ast.expr]:
 
 
 @dataclass
-class _Values:
+class Values:
     """The values of one file. `names` are those bound to exactly one expression."""
 
     tree: ast.Module
@@ -149,7 +157,7 @@ class _Values:
         """The JSON value of `node`."""
         self._count += 1
         if self._count > MOST_VALUES or self._chars > MOST_CHARS or depth > _MOST_DEEP:
-            raise _Unknown("The values of this file are too many or too deep.")
+            raise Unknown("The values of this file are too many or too deep.")
         match node:
             case ast.Constant(value=None | bool() | int() | str() as value):
                 return self._counted(value) if isinstance(value, str) else value
@@ -182,7 +190,7 @@ class _Values:
     def _counted(self, text: str) -> str:
         self._chars += len(text)
         if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
-            raise _Unknown("A text holds half of a surrogate pair, which is not a character.")
+            raise Unknown("A text holds half of a surrogate pair, which is not a character.")
         return text
 
     def _items(self, items: list[ast.expr], depth: int) -> list[Any]:
@@ -296,7 +304,7 @@ class _Values:
     def _refuse(self, node: ast.AST) -> NoReturn:
         written = " ".join(ast.unparse(node).split())
         short = written if len(written) <= 60 else f"{written[:59]}…"
-        raise _Unknown(f"{short!a} is only known when the file runs; write it out.")
+        raise Unknown(f"{short!a} is only known when the file runs; write it out.")
 
 
 # -- The code of a Jupyter notebook ------------------------------------------------------------

@@ -25,7 +25,8 @@ from app.exchange.parsers import (
     toml_value,
     yaml_value,
 )
-from app.exchange.python_source import OpenType
+from app.exchange.python_functions import Function, with_parameters
+from app.exchange.python_source import PythonFile
 from app.exchange.tool_dialects import CASE, read_tools
 from app.exchange.tool_entry import (
     MOST_TOOLS,
@@ -47,6 +48,9 @@ _PYTHON = re.compile(
     r"|[A-Za-z_]\w*[ \t]*(?::[^\n=]*)?=[ \t]*[\[{])"
 )
 _YAML = re.compile(r"(?m)^(?:---|- |[\"']?[\w$.-]+[\"']?:(?:[ \t\r]|$))")
+
+_MOST_NAMED = 8
+"""Names in one sentence."""
 
 _FORMS = (
     "tools of OpenAI, Anthropic, Gemini, MCP or LangChain, a JSON Schema, an OpenAPI document, "
@@ -203,52 +207,73 @@ def _notebook(value: Any) -> _ToolSource:
 
 
 def _python(text: str, name: str) -> _ToolSource:
-    """The functions of a file, and the tools among its values: those of one name are merged, with
-    the function to run and the schema that was written for it."""
+    """The tools of a Python file: its functions, and those among its values. Those of one name are
+    merged, with the function to run and the schema that was written for it."""
     tree = python_source.parse_module(text)
-    listed = python_values.list_tools(tree)
+    problem: Unreadable | None = None
+    try:
+        file = python_source.read_file(tree)
+    except Unreadable as error:
+        file, problem = PythonFile(), error
+    listed = python_values.list_tools(tree, file.read)
     from_values = [
         tool
         for _, value in listed.tools
         for tool in read_tools(value, name)
         if isinstance(tool, ImportedTool)
     ]
-    try:
-        functions = list(python_source.tools(text, name))
-    except Unreadable:
-        if not from_values:
-            raise
-        functions = []
-    if from_values:  # models are the schemas of these, not separate tools
-        functions = [function for function in functions if function.form["line"]]
+    if problem is not None and not from_values:
+        raise problem
     by_name = {entry.name: entry for entry in reversed(from_values) if entry.tool is not None}
+    answered = {file.handlers.get(tool, tool): tool for tool in by_name}
+    functions = [*file.functions, *(other for other in file.others if other.function in answered)]
+    others = [other for other in file.others if other not in functions]
+    if from_values:  # models are the schemas of these, not separate tools
+        functions = [function for function in functions if function.line]
+    if by_name and not file.named:
+        others = [function for function in functions if function.function not in answered]
+        functions = [function for function in functions if function.function in answered]
     merged, used = [], set()
-    for function in functions:
-        same = by_name.pop(function.name, None)
-        merged.append(_merge_schema(function, same))
+    for function in sorted(functions, key=lambda function: function.line):
+        same = by_name.pop(answered.get(function.function, function.name), None)
+        merged.append(_merge_schema(function, same, name))
         used.add(id(same))
     rest = [
         entry
         for entry in from_values
         if id(entry) not in used and (entry.tool is not None or not functions)
     ]
-    return _ToolSource("Python", [*merged, *rest], listed.notes)
+    notes = [*listed.notes, *file.notes, *_not_offered(others)]
+    return _ToolSource("Python", [*merged, *rest], notes)
 
 
-def _merge_schema(function: ImportedTool, listed: ImportedTool | None) -> ImportedTool:
-    """`function` with the description and the parameters of the tool of its name."""
-    if listed is None or listed.tool is None or function.tool is None:
-        return function
-    tool = replace(
-        function.tool,
-        description=listed.tool.description,
-        parameters=listed.tool.parameters,
-        strict=listed.tool.strict,
-    )
+def _not_offered(others: Sequence[Function]) -> list[str]:
+    names = [function.function for function in others]
+    if not names:
+        return []
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    listed = ", ".join(names[:_MOST_NAMED])
+    return [f"Not offered, because the file says which its tools are: {listed}{more}."]
+
+
+def _merge_schema(function: Function, listed: ImportedTool | None, file: str) -> ImportedTool:
+    """`function` with the name, the description and the parameters of the tool that it answers."""
+    if listed is None or listed.tool is None or function.problem:
+        return python_source.imported_tool(function, file)
+    merged = with_parameters(function, listed.tool.parameters)
     note = "Its description and parameters are those of the tool of this name in the file."
-    notes = [note for note in listed.notes if note != UNANSWERED or note in function.notes]
-    notes += [note for note in function.notes if not isinstance(note, OpenType)]
-    return replace(function, tool=tool, notes=(note, *dict.fromkeys(notes)))
+    notes = [note for note in listed.notes if note != UNANSWERED]
+    merged = replace(
+        merged,
+        name=listed.tool.name,
+        description=listed.tool.description,
+        notes=(note, *notes, *merged.notes),
+    )
+    imported = python_source.imported_tool(merged, file)
+    if imported.tool is None:
+        return imported
+    tool = replace(imported.tool, strict=listed.tool.strict)
+    return replace(imported, tool=tool, notes=tuple(dict.fromkeys(imported.notes)))
 
 
 def _lines(text: str, name: str) -> Iterator[ImportedTool | ImportedServer] | None:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from app.exchange.parsers import Unreadable
-from app.exchange.python_source import Function, functions, tools
+from app.exchange.python_functions import Function
+from app.exchange.python_source import functions, tools
 from tests.tables import each_row
 
 GOOGLE = '''def f(city: str, days=3):
