@@ -35,7 +35,7 @@ _WRAPPERS = (
     *("FunctionTool", "LongRunningFunctionTool", "AsyncFunctionTool", "StructuredTool", "Tool"),
     *("ToolDef", "Function", "convert_to_openai_tool", "convert_to_openai_function"),
     *("pydantic_function_tool", "create_tool_from_function", "function_to_schema", "add_tool"),
-    *("add_function", "function_to_json", *_DECORATORS),
+    *("function_to_json", *_DECORATORS),
 )
 _MAKERS = ("from_function", "from_callable", "from_func", "from_fn", "from_defaults", "from_schema")
 """Class methods of a wrapper."""
@@ -55,9 +55,10 @@ _SCHEMA_WORDS = (
 _LIST_CALLS = (
     *("bind_tools", "ToolNode", "from_tools", "use_tools", "add_tools", "register_tools"),
     *("create_react_agent", "create_agent", "create_tool_calling_agent", "initialize_agent"),
-    *("register", "register_tool", "add_tool", "ToolSet", "enable_auto_function_calls"),
+    *("register_tool", "add_tool", "ToolSet", "enable_auto_function_calls"),
 )
 """Calls whose arguments by position are tools, or lists of them."""
+_LIST_WORDS = ("tools", "functions")
 _LIST_NAME = re.compile(r"(?i)(?:\w*_)?(?:tools|functions)")
 _LIST_METHODS = ("append", "extend", "add", "update", "insert")
 
@@ -130,22 +131,27 @@ def _alias(value: ast.expr) -> ast.expr:
     return value
 
 
-def returned_function(node: Def) -> Def | None:
-    """The function that a function makes and returns, if it returns no other."""
+def returned_functions(node: Def) -> list[Def | None]:
+    """The functions that a function makes and returns, None for one that is not known; [] if it
+    returns something else."""
     scope = _Scope.of(node.body, None)
-    inner = [scope.defs.get(last_name(value)) for value in _returned(node)]
-    first = inner[0] if inner else None
-    return first if first is not None and all(made is first for made in inner) else None
+    values = _returned(node)
+    made = [scope.defs.get(last_name(value)) for value in values]
+    lambdas = any(isinstance(value, ast.Lambda) for value in values)
+    return list(dict.fromkeys(made)) if any(made) or lambdas else []
 
 
 def _returned(node: Def) -> list[ast.expr]:
     """The values that a function returns, without those of functions inside of it."""
-    values = []
+    values: list[ast.expr] = []
     todo: list[ast.AST] = [*reversed(node.body)]
     while todo:
         line = todo.pop()
         if isinstance(line, ast.Return) and line.value is not None:
-            values.append(line.value)
+            several = line.value
+            values += (
+                [several.body, several.orelse] if isinstance(several, ast.IfExp) else [several]
+            )
         elif not isinstance(line, Def | ast.ClassDef | ast.Lambda):
             todo += reversed(list(ast.iter_child_nodes(line)))
     return values
@@ -286,18 +292,20 @@ class _Reader:
         for decorator in node.decorator_list:
             func = decorator.func if isinstance(decorator, ast.Call) else decorator
             name = last_name(func)
+            self.calls.add(id(decorator))
             if isinstance(func, ast.Name) and name in self.top.defs:
                 self.decorators.add(id(self.top.defs[name]))
             if name not in _DECORATORS or id(node) in self.used:
                 continue
-            mark = self._mark(decorator, ())
             self.used.add(id(node))
-            target = self._target_of(node, scope)
-            made = self._made_by(node, scope)
+            if self._returns_wrapper(node):
+                continue  # the call that makes the tool is read where it stands
+            mark = self._mark(decorator, ())
+            target, made = self._target_of(node, scope), self._made_by(node)
             if made is not None:
-                function = self._read(made, mark)
-                function = replace(function, name=mark.name or node.name, line=node.lineno)
-            elif _returns_tool(node):
+                self.used.add(id(made.node))
+                function = replace(self._read(made, mark), name=mark.name or node.name)
+            elif _returns_tool(node) or returned_functions(node):
                 problem = f"{node.name}() makes its tool when it is called. {READ_IT}"
                 function = replace(self._read(target, mark), problem=problem)
             else:
@@ -309,16 +317,26 @@ class _Reader:
         the functions beside it are tools, too."""
         return isinstance(func, ast.Name) and isinstance(self.top.bound.get(func.id), ast.Lambda)
 
-    def _made_by(self, node: Def, scope: _Scope) -> _Target | None:
-        """The function that a factory makes and returns."""
-        inner = returned_function(node)
-        if inner is None:
+    def _returns_wrapper(self, node: Def) -> bool:
+        """Whether a factory returns a call that makes a tool of a function: `ToolDef(run)`, or
+        `ToolDef(run).as_tool()`."""
+        for value in _returned(node):
+            match value:
+                case ast.Call(func=ast.Attribute(value=ast.Call() as inner), args=[]):
+                    value = inner
+            if isinstance(value, ast.Call) and self._is_wrapper(value):
+                return True
+        return False
+
+    def _made_by(self, node: Def) -> _Target | None:
+        """The function that a factory makes and returns, if it returns no other."""
+        made = returned_functions(node)
+        if len(made) != 1 or made[0] is None:
             return None
-        self.used.add(id(inner))
         sentence = (
             f"{node.name}() makes this function when it is called, so it cannot be run by its name."
         )
-        return _Target(inner, by_hand=sentence)
+        return _Target(made[0], by_hand=sentence)
 
     def _target_of(self, node: Def, scope: _Scope) -> _Target:
         holder = scope.holder
@@ -355,6 +373,8 @@ class _Reader:
         return self._with_mark(function, mark)
 
     def _with_mark(self, function: Function, mark: _Mark) -> Function:
+        if mark.schema is not None and (texts := _texts(mark.schema)):
+            return self._with_mark(_described(function, texts), replace(mark, schema=None))
         if mark.schema is not None:
             try:
                 function = with_parameters(function, self._schema(mark.schema))
@@ -452,23 +472,37 @@ class _Reader:
 
     def _call(self, call: ast.Call, scope: _Scope) -> None:
         name = last_name(call.func)
+        if id(call) in self.calls:
+            return  # a decorator
         match call.func:
             case ast.Call(func=inner) if last_name(inner) in _DECORATORS and len(call.args) == 1:
                 self._wrapped(call.func, call, call.args, scope)
                 return
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-        made = name in _MAKERS and owner is not None and _MAKER.search(last_name(owner))
-        if made or name in _WRAPPERS:
+        if self._is_wrapper(call):
             words = [word.value for word in call.keywords if word.arg in _FUNCTION_WORDS]
             self._wrapped(call, call, [*words, *call.args], scope)
-        listed = [word.value for word in call.keywords if word.arg in ("tools", "functions")]
-        if name in _LIST_CALLS or (
-            name in _LIST_METHODS and owner is not None and _LIST_NAME.fullmatch(last_name(owner))
+        listed = [word.value for word in call.keywords if word.arg in _LIST_WORDS]
+        registers = name == "register" and owner is not None and last_name(owner) in _OBJECTS
+        if (
+            registers
+            or name in _LIST_CALLS
+            or (
+                name in _LIST_METHODS
+                and owner is not None
+                and _LIST_NAME.fullmatch(last_name(owner))
+            )
         ):
             listed += call.args
         for expr in listed:
             if id(call) not in self.calls:
                 self._lists.append((expr, scope, f"{name}() in line {call.lineno}"))
+
+    def _is_wrapper(self, call: ast.Call) -> bool:
+        name = last_name(call.func)
+        owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+        made = name in _MAKERS and owner is not None and _MAKER.search(last_name(owner))
+        return bool(made) or name in _WRAPPERS
 
     def _wrapped(
         self, marked: ast.Call, call: ast.Call, several: Sequence[ast.expr], scope: _Scope
@@ -554,6 +588,9 @@ class _Reader:
         target = self._find(expr, scope, 0)
         if target is not None:
             self.named = True
+            factory = self._factory_of(expr, scope)
+            if factory is not None:
+                self.used.add(id(factory))
             if id(target.node) not in self.used:
                 self.used.add(id(target.node))
                 self._add(target.node.lineno, self._read(target, _Mark("")))
@@ -581,6 +618,18 @@ class _Reader:
                     " file that has it."
                 )
 
+    def _factory_of(self, expr: ast.expr, scope: _Scope) -> Def | None:
+        """The function of the file that is called to make an element of a list."""
+        match expr:
+            case ast.Name(id=name):
+                holding = scope.holding(name)
+                value = holding.bound.get(name) if holding else None
+                return self._factory_of(value, holding) if value and holding else None
+            case ast.Call(func=ast.Name(id=name)):
+                holding = scope.holding(name)
+                return holding.defs.get(name) if holding else None
+        return None
+
     def _is_known_elsewhere(self, expr: ast.expr, scope: _Scope) -> bool:
         """Whether an element is a call that was read, a value, or an object of a tool class."""
         if id(expr) in self.calls:
@@ -594,9 +643,15 @@ class _Reader:
                     and holding is not None
                     and (has_tool(value) or self._is_known_elsewhere(value, holding))
                 )
+            case ast.Call(keywords=words) if any(word.arg in _LIST_WORDS for word in words):
+                return True  # a list of its own
             case ast.Call(func=ast.Name(id=name)):
                 holding = scope.holding(name)
                 node = holding.classes.get(name) if holding else None
+                factory = holding.defs.get(name) if holding else None
+                if factory is not None and self._returns_wrapper(factory):
+                    self.used.add(id(factory))
+                    return True
                 return node is not None and self._is_tool_class(node)
         return False
 
@@ -656,9 +711,7 @@ class _Reader:
             case ast.Call(func=ast.Name(id=name)):
                 holding = scope.holding(name)
                 factory = holding.defs.get(name) if holding else None
-                if factory is None or holding is None or id(factory) in self.used:
-                    return None
-                return self._made_by(factory, holding)
+                return self._made_by(factory) if factory is not None else None
         return None
 
     def _class_of(self, name: str, scope: _Scope) -> ast.ClassDef | None:
@@ -721,8 +774,12 @@ class _Reader:
                     ast.Assign(targets=[ast.Name(id="spec_functions")], value=value)
                     | ast.AnnAssign(target=ast.Name(id="spec_functions"), value=ast.expr() as value)
                 ):
-                    texts = [part for part in ast.walk(value) if isinstance(part, ast.Constant)]
-                    return [str(part.value) for part in texts]
+                    parts = value.elts if isinstance(value, ast.List | ast.Tuple) else []
+                    # A pair is a function, and the same for asynchronous use.
+                    names = [
+                        part.elts[0] if isinstance(part, ast.Tuple) else part for part in parts
+                    ]
+                    return [str(part.value) for part in names if isinstance(part, ast.Constant)]
         return []
 
     def _members(self, node: ast.ClassDef) -> dict[str, ast.expr]:
@@ -759,7 +816,13 @@ class _Reader:
         if instance and run == "forward":
             by_hand = ""
         empty = Function(
-            node.name, instance or node.name, "", {}, node.lineno, node.name, by_hand=by_hand
+            node.name,
+            instance or node.name,
+            "",
+            {},
+            node.lineno,
+            next(self._bases(node), ""),
+            by_hand=by_hand,
         )
         if "name" not in members and self._runs_on_its_members(node):
             read = self._read(_Target(node, by_hand=by_hand), _Mark(node.name))
@@ -858,6 +921,12 @@ def _returns_tool(node: Def) -> bool:
 
 def _parameters(value: Any) -> Schema:
     """The parameters of a JSON value: a schema, or schemas by name."""
+    if isinstance(value, list) and all(
+        isinstance(inner, Mapping) and isinstance(inner.get("name"), str) for inner in value
+    ):
+        value = {inner["name"]: {"required": False, **inner} for inner in value}
+        for inner in value.values():
+            del inner["name"]
     if not isinstance(value, Mapping):
         raise Unknown("no object")
     if isinstance(value.get("json"), Mapping):
@@ -871,17 +940,41 @@ def _parameters(value: Any) -> Schema:
     return {"type": "object", "properties": properties, "required": needed}
 
 
+def _texts(schema: ast.expr) -> dict[str, str]:
+    """`{"a": "What a is."}`: texts by argument, which are no schema; {} for anything else."""
+    match schema:
+        case ast.Dict(keys=keys, values=values):
+            pairs = zip(keys, values, strict=True)
+            texts = {
+                key.value: value.value
+                for key, value in pairs
+                if isinstance(key, ast.Constant) and isinstance(value, ast.Constant)
+                if isinstance(key.value, str) and isinstance(value.value, str)
+            }
+            return texts if len(texts) == len(keys) and "type" not in texts else {}
+    return {}
+
+
+def _described(function: Function, texts: Mapping[str, str]) -> Function:
+    properties = function.parameters.get("properties", {})
+    described = {
+        name: {**schema, "description": texts[name]} if name in texts else schema
+        for name, schema in properties.items()
+    }
+    return replace(function, parameters={**function.parameters, "properties": described})
+
+
 def _is_optional(schema: Mapping[str, Any]) -> bool:
     return schema.get("nullable") is True or schema.get("required") is False or "default" in schema
 
 
 def _property(schema: Mapping[str, Any]) -> Schema:
     """One of the schemas by name: `nullable` as in OpenAPI, "any" for any value."""
+    anything = ("type", "nullable") if schema.get("type") == "any" else ()
     plain = {
         key: value
         for key, value in schema.items()
-        if not (key == "required" and isinstance(value, bool))
-        and not (key == "type" and value == "any")
+        if key not in anything and not (key == "required" and isinstance(value, bool))
     }
     converted: Schema = from_openapi_schema(plain)
     return converted

@@ -100,11 +100,10 @@ def with_parameters(function: Function, parameters: Mapping[str, Any]) -> Functi
     extra = frozenset() if function.takes is None else names - function.takes
     if function.by_hand or not (extra or function.needs - names):
         return changed
-    own = ", ".join(sorted(function.takes or function.needs)) or "nothing"
-    given = ", ".join(sorted(names)) or "nothing"
+    own = ", ".join(sorted(function.takes or function.needs)) or "no arguments"
     sentence = (
-        f"{function.function}() takes {own}, and the tool {given}: its framework hands the"
-        " arguments over in its own way, so it cannot be run by its name."
+        f"{function.function}() takes {own}, not the tool's own arguments: its framework hands them"
+        " over in its own way, so it cannot be run by its name."
     )
     return replace(changed, by_hand=sentence)
 

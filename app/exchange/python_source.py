@@ -9,11 +9,11 @@ from dataclasses import field, replace
 
 from app.core.late import dataclass
 from app.exchange.parsers import Unreadable
-from app.exchange.python_frameworks import READ_IT, marked_tools, returned_function, types_of
+from app.exchange.python_frameworks import READ_IT, marked_tools, returned_functions, types_of
 from app.exchange.python_functions import Def, Function, read_function, read_model
 from app.exchange.python_syntax import newer_syntax
-from app.exchange.python_types import is_record, last_name
-from app.exchange.tool_entry import ImportedTool, ToolParts, build_tool
+from app.exchange.python_types import is_record, last_name, literal
+from app.exchange.tool_entry import ImportedTool, ToolParts, build_tool, refused_tool
 
 KIND = "Python"
 MOST_BYTES = 512 * 1024
@@ -40,6 +40,10 @@ def tools(source: str, file: str = "") -> Iterator[ImportedTool]:
 
 
 def imported_tool(function: Function, file: str) -> ImportedTool:
+    """The checked tool, answered by the function if it can be run by its name."""
+    form = {"name": function.name, "function": function.function, "line": function.line}
+    if function.problem:
+        return refused_tool(form, KIND, function.name, function.problem)
     notes = list(function.notes)
     pieces = ToolParts(function.name, function.description, function.parameters, notes=notes)
     if function.by_hand:
@@ -47,16 +51,14 @@ def imported_tool(function: Function, file: str) -> ImportedTool:
     elif file.startswith("/") and function.line:
         if function.decorator:
             notes.append(
-                f"{function.decorator} makes it a tool; name an interpreter that has what the file"
-                " imports."
+                f"Its file imports a framework (for {function.decorator}); name an interpreter that"
+                " has it."
             )
         config = {"file": file, "function": function.function}
         pieces = replace(pieces, answered_by="python", config=config)
     elif function.line:
         notes.append("To have it run, name the absolute path of its file in the editor.")
-    form = {"name": function.name, "function": function.function, "line": function.line}
-    tool = build_tool(form, KIND, pieces)
-    return replace(tool, tool=None, problem=function.problem) if function.problem else tool
+    return build_tool(form, KIND, pieces)
 
 
 def functions(source: str) -> list[Function]:
@@ -84,6 +86,10 @@ def read_file(tree: ast.Module) -> PythonFile:
     )
     if marked.named:
         return replace(file, others=tuple(others))
+    exported = _exported(tree)
+    if exported & {function.function for function in others}:
+        file = replace(file, others=tuple(x for x in others if x.function not in exported))
+        others = [function for function in others if function.function in exported]
     functions = sorted([*marked.functions, *others], key=lambda function: function.line)
     if functions:
         return replace(file, functions=tuple(functions))
@@ -104,11 +110,12 @@ def read_file(tree: ast.Module) -> PythonFile:
 def _plain(node: Def, tree: ast.Module) -> Function:
     """A function of a file that does not say which ones are tools."""
     function = read_function(node, types_of(tree))
-    made = returned_function(node)
-    if made is None:
+    made = returned_functions(node)
+    if not made:
         return function
+    names = ", ".join(inner.name if inner is not None else "a lambda" for inner in made)
     problem = (
-        f"It returns a function, {made.name}, which is only made when {node.name}() is called."
+        f"It returns a function ({names}), which is only made when {node.name}() is called."
         f" {READ_IT}"
     )
     return replace(function, problem=problem)
@@ -121,21 +128,38 @@ def _is_public(node: Def) -> bool:
     return not node.name.startswith("_")
 
 
+def _exported(tree: ast.Module) -> frozenset[str]:
+    """The names in `__all__`."""
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
+                known, names = literal(value)
+                return (
+                    frozenset(map(str, names)) if known and isinstance(names, list) else frozenset()
+                )
+    return frozenset()
+
+
 def _has_methods(tree: ast.Module) -> bool:
     classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
     return any(isinstance(line, Def) for class_ in classes for line in class_.body)
 
 
 def _handlers(tree: ast.Module) -> dict[str, str]:
-    """The functions in objects of functions by name: `{"get_weather": weather}`."""
+    """The functions that stand beside the name of a tool: `{"get_weather": weather}`, or
+    `{"name": "get_weather", "handler": weather}`."""
     names = {node.name for node in tree.body if isinstance(node, Def)}
     handlers = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Dict):
-            for key, value in zip(node.keys, node.values, strict=True):
-                match key, value:
-                    case ast.Constant(value=str() as text), ast.Name(id=name) if name in names:
-                        handlers[text] = name
+        if not isinstance(node, ast.Dict):
+            continue
+        called = ""
+        for key, value in zip(node.keys, node.values, strict=True):
+            match key, value:
+                case ast.Constant(value="name"), ast.Constant(value=str() as text):
+                    called = text
+                case ast.Constant(value=str() as text), ast.Name(id=name) if name in names:
+                    handlers[called or text] = name
     return handlers
 
 

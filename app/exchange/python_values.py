@@ -29,6 +29,7 @@ _MOST_DEEP = 80
 
 _SCHEMAS = ("parameters", "input_schema", "inputSchema", "args_schema", "params_json_schema")
 _HOLDS = ("function_declarations", "functionDeclarations", "toolSpec")
+_DEFS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _STRIPS: Mapping[str, Callable[[str], str]] = {
     "strip": str.strip,
     "lstrip": str.lstrip,
@@ -62,7 +63,7 @@ def list_tools(tree: ast.Module, read: Collection[int] = ()) -> ListedTools:
             notes.insert(0, f"Only the first {MOST_LISTED:,} tools among its values are read.")
             break
         try:
-            tools.append((node.lineno, values.of(node)))
+            tools.append((node.lineno, values.of(_with_names(node, tree))))
         except (Unknown, TooLarge, RecursionError) as error:
             reason = (
                 str(error) if not isinstance(error, RecursionError) else "It is nested too deep."
@@ -88,6 +89,24 @@ def _tool_nodes(tree: ast.AST, read: Collection[int]) -> Iterator[ast.expr]:
             yield node
         else:
             todo += reversed(list(ast.iter_child_nodes(node)))
+
+
+def _with_names(node: ast.expr, tree: ast.Module) -> ast.expr:
+    """A tool with names in place of the functions that it holds: `"handler": fetch`."""
+    names = {line.name for line in tree.body if isinstance(line, _DEFS)}
+
+    def named(value: ast.expr) -> ast.expr:
+        function = "lambda" if isinstance(value, ast.Lambda) else last_name(value)
+        is_function = isinstance(value, ast.Lambda) or function in names
+        return ast.copy_location(ast.Constant(function), value) if is_function else value
+
+    match node:
+        case ast.Dict(keys=keys, values=values):
+            return ast.copy_location(ast.Dict(keys, [named(value) for value in values]), node)
+        case ast.Call(func=func, args=args, keywords=words):
+            changed = [ast.keyword(word.arg, named(word.value)) for word in words]
+            return ast.copy_location(ast.Call(func, args, changed), node)
+    return node
 
 
 def _spells_tool(node: ast.expr) -> bool:

@@ -136,7 +136,7 @@ def test_the_stubs_of_an_overload_are_no_tools() -> None:
 
 def test_a_file_of_methods_alone_says_that_methods_are_not_read() -> None:
     with pytest.raises(Unreadable, match="methods of a class, which are not read"):
-        functions("class A:\n    @tool\n    def g(self, a: int): ...\n")
+        functions("class A:\n    def g(self, a: int): ...\n")
 
 
 def test_arguments_that_are_unpacked_are_those_of_their_class() -> None:
@@ -162,7 +162,7 @@ def test_a_file_of_models_alone_is_its_models() -> None:
 
 
 def test_where_the_file_is_known_it_is_the_file_that_answers() -> None:
-    source = "@tool('other')\ndef f(a: int): ...\ndef g(a, /): ...\n"
+    source = "@tool('other')\ndef f(a: int): ...\n@tool\ndef g(a, /): ...\n"
     first, second = tools(source, "/home/you/tools.py")
     assert first.tool is not None
     assert first.tool.answered_by == "python"

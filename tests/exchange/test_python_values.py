@@ -48,8 +48,10 @@ def test_a_function_and_the_tool_of_its_name_are_one() -> None:
     source = (
         f'def t(a, more=1):\n    """Other."""\n\n\ndef u(b: int):\n    "U."\n\n\nx = [{OPENAI}]'
     )
-    found = {one.name: one for one in import_tools(source, "/there/a.py").tools}
-    assert list(found) == ["t", "u"]
+    imported = import_tools(source, "/there/a.py")
+    found = {one.name: one for one in imported.tools}
+    assert list(found) == ["t"]
+    assert "Not offered, because the file says which its tools are: u." in imported.notes
     assert found["t"].tool is not None
     assert found["t"].tool.parameters == WRITTEN
     assert found["t"].tool.config == {"file": "/there/a.py", "function": "t"}
@@ -91,7 +93,6 @@ def test_what_is_only_known_when_it_runs_is_told_by_its_line(source: str, said: 
     [
         "m = {'type': 'function', 'id': '1', 'function': {'name': 'f', 'arguments': '{}'}}",
         "me = {'name': 'Ann', 'role': 'user'}",
-        "x = Tool(name='t', func=f, description='d')",
     ],
 )
 def test_what_is_no_tool_is_none(source: str) -> None:

@@ -228,7 +228,7 @@ def test_what_is_no_function_is_said(file: runner.File) -> None:
 
 def test_what_is_imported_is_what_runs(file: runner.File) -> None:
     """Each function that Import finds in the file exists when it is called."""
-    found = [one.function for one in functions(TOOLS) if one.decorator]
+    found = [one.function for one in functions(TOOLS) if one.decorator and not one.problem]
     assert {"agents", "agents_async", "langchain", "langchain_async", "by_schema"} <= set(found)
     assert all(callable(file.function(name, "")[0]) for name in found)
 
