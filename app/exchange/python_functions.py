@@ -61,6 +61,7 @@ def read_function(node: Def, types: Types, *, method: bool = False) -> Function:
     is the object."""
     documented = _Docstring(ast.get_docstring(node) or "")
     unread = Function(node.name, node.name, documented.description, {}, node.lineno)
+    types.aliases = {**types.aliases, **_type_parameters(node)}
     try:
         parameters = _arguments(node, types, documented, method=method)
     except (TooLarge, RecursionError) as error:
@@ -106,6 +107,17 @@ def with_parameters(function: Function, parameters: Mapping[str, Any]) -> Functi
         " over in its own way, so it cannot be run by its name."
     )
     return replace(changed, by_hand=sentence)
+
+
+def _type_parameters(node: Def) -> dict[str, ast.expr]:
+    """`def f[T: (int, str)]`, since Python 3.12: what T may be."""
+    parameters: dict[str, ast.expr] = {}
+    for parameter in getattr(node, "type_params", ()):
+        bound = getattr(parameter, "bound", None) or ast.Name("Any", ast.Load())
+        if isinstance(bound, ast.Tuple):
+            bound = ast.Subscript(ast.Name("Union", ast.Load()), bound, ast.Load())
+        parameters[parameter.name] = bound
+    return parameters
 
 
 def _too_large(error: Exception) -> str:

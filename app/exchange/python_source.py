@@ -9,8 +9,10 @@ from dataclasses import field, replace
 
 from app.core.late import dataclass
 from app.exchange.parsers import Unreadable
-from app.exchange.python_frameworks import READ_IT, marked_tools, returned_functions, types_of
+from app.exchange.python_frameworks import marked_tools
 from app.exchange.python_functions import Def, Function, read_function, read_model
+from app.exchange.python_marks import READ_IT, types_of
+from app.exchange.python_scopes import returned_functions
 from app.exchange.python_syntax import newer_syntax
 from app.exchange.python_types import is_record, last_name, literal
 from app.exchange.tool_entry import ImportedTool, ToolParts, build_tool, refused_tool
@@ -110,10 +112,10 @@ def read_file(tree: ast.Module) -> PythonFile:
 def _plain(node: Def, tree: ast.Module) -> Function:
     """A function of a file that does not say which ones are tools."""
     function = read_function(node, types_of(tree))
-    made = returned_functions(node)
-    if not made:
+    inner_functions = returned_functions(node)
+    if not inner_functions:
         return function
-    names = ", ".join(inner.name if inner is not None else "a lambda" for inner in made)
+    names = ", ".join(inner.name if inner is not None else "a lambda" for inner in inner_functions)
     problem = (
         f"It returns a function ({names}), which is only made when {node.name}() is called."
         f" {READ_IT}"

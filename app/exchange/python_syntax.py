@@ -52,21 +52,21 @@ def newer_syntax(source: str, running: tuple[int, int] = _RUNNING) -> NewerSynta
     """What in `source`, which `running` cannot parse, needs the newest Python of all; None if
     nothing that is known does."""
     strings = _Strings(source)
-    found = strings.found
+    signs = strings.signs
     for version, what, sign in _SIGNS:
         for place in re.finditer(sign, strings.code, re.M):
-            found.append(NewerSyntax(version, strings.code.count("\n", 0, place.end()) + 1, what))
-    found = [newer for newer in found if newer.version > running]
-    return max(found, key=lambda newer: (newer.version, -newer.line)) if found else None
+            signs.append(NewerSyntax(version, strings.code.count("\n", 0, place.end()) + 1, what))
+    signs = [newer for newer in signs if newer.version > running]
+    return max(signs, key=lambda newer: (newer.version, -newer.line)) if signs else None
 
 
 class _Strings:
     """`code` is the source without its comments and the content of its strings, in the same lines.
-    `found` are strings that need a newer Python."""
+    `signs` are strings that need a newer Python."""
 
     def __init__(self, source: str) -> None:
         self.source = source
-        self.found: list[NewerSyntax] = []
+        self.signs: list[NewerSyntax] = []
         pieces: list[str] = []
         place = 0
         while sign := _STARTS.search(source, place):
@@ -98,9 +98,9 @@ class _Strings:
             return len(self.source) if line_end < 0 else line_end
         line = self.source.count("\n", 0, start) + 1
         if newer:
-            self.found.append(NewerSyntax((3, 12), line, _NESTED))
+            self.signs.append(NewerSyntax((3, 12), line, _NESTED))
         if "t" in kind:
-            self.found.append(NewerSyntax((3, 14), line, _TEMPLATE))
+            self.signs.append(NewerSyntax((3, 14), line, _TEMPLATE))
         return end
 
     def _string(self, start: int, kind: str, newer: list[str], depth: int) -> int | None:
