@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from app.exchange.python_functions import Def, Function, with_parameters
+from app.exchange.python_functions import RUN_IT, Def, Function, with_parameters
 from app.exchange.python_marks import (
     DECORATORS,
     READ_IT,
@@ -64,7 +64,7 @@ class ToolClasses:
     def read(self, node: ast.ClassDef, members: Mapping[str, ast.expr]) -> Function:
         instance = self.names.instance_of(node)
         run = next((name for name in _METHODS if self.names.method(node, name)), "")
-        by_hand = f"It is the class {node.name}, which its framework runs."
+        by_hand = f"It is the class {node.name}, which its framework runs. {RUN_IT}"
         if instance and run == "forward":
             by_hand = ""
         empty = Function(

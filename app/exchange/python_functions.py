@@ -19,6 +19,7 @@ from app.exchange.python_types import (
     last_name,
 )
 
+RUN_IT = 'To have it run, use "Read it with this interpreter".'
 _MOST_DOCSTRING = 20_000
 
 _GIVEN = (
@@ -104,7 +105,7 @@ def with_parameters(function: Function, parameters: Mapping[str, Any]) -> Functi
     own = ", ".join(sorted(function.takes or function.needs)) or "no arguments"
     sentence = (
         f"{function.function}() takes {own}, not the tool's own arguments: its framework hands them"
-        " over in its own way, so it cannot be run by its name."
+        f" over in its own way. {RUN_IT}"
     )
     return replace(changed, by_hand=sentence)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 
 from app.core.late import dataclass
-from app.exchange.python_functions import Def
+from app.exchange.python_functions import RUN_IT, Def
 from app.exchange.python_types import is_record, last_name
 
 _MOST_DEEP = 20
@@ -162,9 +162,7 @@ class FileNames:
         functions = returned_functions(node)
         if len(functions) != 1 or functions[0] is None:
             return None
-        sentence = (
-            f"{node.name}() makes this function when it is called, so it cannot be run by its name."
-        )
+        sentence = f"{node.name}() makes this function when it is called. {RUN_IT}"
         return Target(functions[0], by_hand=sentence)
 
     def factory_of(self, expr: ast.expr, scope: Scope) -> Def | None:
@@ -214,7 +212,7 @@ class FileNames:
 
 def _method_target(node: Def, holder: ast.ClassDef) -> Target:
     static = any(last_name(mark) == "staticmethod" for mark in node.decorator_list)
-    sentence = f"It is a method of the class {holder.name}, so it cannot be run without an object."
+    sentence = f"It is a method of the class {holder.name}, and needs an object. {RUN_IT}"
     return Target(node, by_hand=sentence, method=not static)
 
 
