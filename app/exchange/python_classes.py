@@ -19,7 +19,7 @@ from app.exchange.python_marks import (
 )
 from app.exchange.python_scopes import FileNames, Target
 from app.exchange.python_types import TooLarge, last_name
-from app.exchange.python_values import Unknown
+from app.exchange.python_values import Unknown, class_members, set_members
 
 _TOOL_CLASS = re.compile(r"(?:Tool|Tools|Tool[Kk]it|Toolset|ToolSpec|ToolBase)$")
 _METHODS = ("forward", "_run", "_arun")
@@ -37,95 +37,107 @@ class ToolClasses:
         return any(_TOOL_CLASS.search(base) for base in self.names.bases(node))
 
     def members(self, node: ast.ClassDef) -> dict[str, ast.expr]:
-        """What a tool class says of itself: in its body, in its properties, and to the constructor
-        of its framework's class."""
+        """What a tool class says of itself, or its base classes in the file."""
         members: dict[str, ast.expr] = {}
         for class_def in reversed(self.names.line(node)):
-            for line in class_def.body:
-                match line:
-                    case (
-                        ast.Assign(targets=[ast.Name(id=name)], value=value)
-                        | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
-                    ):
-                        members[name] = _default_of(value)
-                    case ast.FunctionDef(name="__init__"):
-                        members |= _given_to_super(line)
-                    case ast.FunctionDef(
-                        name=name, body=[*_, ast.Return(value=ast.expr() as value)]
-                    ):
-                        marks = {last_name(mark) for mark in line.decorator_list}
-                        if marks & {"property", "cached_property"}:
-                            members[name] = value
+            members |= class_members(class_def)
             for decorator in class_def.decorator_list:
                 if isinstance(decorator, ast.Call) and last_name(decorator.func) in DECORATORS:
                     members |= {"name": decorator.args[0]} if decorator.args else {}
         return members
 
+    def is_base(self, node: ast.ClassDef) -> bool:
+        """Whether it is what tool classes are derived from, and no tool itself."""
+        abstract = any(
+            last_name(mark) == "abstractmethod"
+            for line in node.body
+            if isinstance(line, Def)
+            for mark in line.decorator_list
+        )
+        others = self.names.top.classes.values()
+        derived = any(last_name(base) == node.name for other in others for base in other.bases)
+        return abstract or "ABC" in map(last_name, node.bases) or derived
+
     def read(self, node: ast.ClassDef, members: Mapping[str, ast.expr]) -> Function:
+        """The tool that a class is. `members` are what it says of itself."""
         instance = self.names.instance_of(node)
         run = next((name for name in _METHODS if self.names.method(node, name)), "")
+        runs = instance and run == "forward"
         by_hand = f"It is the class {node.name}, which its framework runs. {RUN_IT}"
-        if instance and run == "forward":
-            by_hand = ""
-        empty = Function(
-            node.name,
-            instance or node.name,
-            "",
-            {},
-            node.lineno,
-            next(self.names.bases(node), ""),
-            by_hand=by_hand,
+        base = next(self.names.bases(node), "")
+        function = Function(
+            *(
+                node.name,
+                instance or node.name,
+                ast.get_docstring(node) or "",
+                {},
+                node.lineno,
+                base,
+            ),
+            by_hand="" if runs else by_hand,
         )
-        if "name" not in members and self._runs_on_its_members(node):
-            read = self.marks.read(Target(node, by_hand=by_hand), ToolMark(node.name))
-            return replace(read, name=node.name)
-        texts = {}
+        if "name" not in members:
+            if self._runs_on_its_members(node):
+                read = self.marks.read(Target(node, by_hand=by_hand), ToolMark(base))
+                return replace(read, name=node.name)
+            return _refuse(function, node, "it has no name")
         for kind in ("name", "description"):
-            try:
-                texts[kind] = self.marks.values.of(members[kind]) if kind in members else ""
-            except (Unknown, RecursionError):
-                problem = (
-                    f"The class {node.name} was not read: its {kind} {short(members[kind])} is"
-                    f" only known when the file runs. {READ_IT}"
-                )
-                return replace(empty, problem=problem)
-        name = texts["name"] if isinstance(texts["name"], str) else ""
-        description = texts["description"] if isinstance(texts["description"], str) else ""
-        description = description or ast.get_docstring(node) or ""
-        function = replace(empty, name=name or node.name, description=description)
-        if not name:
-            problem = f"The class {node.name} was not read: it has no name. {READ_IT}"
-            return replace(function, problem=problem)
-        schema = next((members[word] for word in SCHEMA_WORDS if word in members), None)
+            if kind in members:
+                function = self._with_text(function, node, kind, members[kind])
+        return function if function.problem else self._with_schema(function, node, run, members)
+
+    def _with_text(
+        self, function: Function, node: ast.ClassDef, kind: str, expr: ast.expr
+    ) -> Function:
+        try:
+            text = self.marks.values.of(expr)
+        except (Unknown, TooLarge, RecursionError):
+            text = None
+        if kind == "name":
+            if isinstance(text, str) and text:
+                return replace(function, name=text)
+            return _refuse(
+                function, node, f"its name {short(expr)} is only known when the file runs"
+            )
+        notes = [*function.notes]
+        if not isinstance(text, str):
+            notes.append(f"Its description {short(expr)} is only known when the file runs.")
+        elif any(kind in set_members(class_def) for class_def in self.names.line(node)):
+            notes.append("Its description may be another one: its __init__ sets it.")
+        description = text if isinstance(text, str) and text else function.description
+        return replace(function, description=description, notes=tuple(notes))
+
+    def _with_schema(
+        self, function: Function, node: ast.ClassDef, run: str, members: Mapping[str, ast.expr]
+    ) -> Function:
+        """With the schema that the class names, else with the arguments of its method."""
         method = self.names.method(node, run)
         if method is not None:
-            target = Target(method, by_hand=by_hand or " ", method=True)
+            target = Target(method, by_hand=function.by_hand or " ", method=True)
             read = self.marks.read(target, ToolMark(node.name))
             function = replace(
                 function,
                 parameters=read.parameters,
-                notes=read.notes,
+                notes=(*function.notes, *read.notes),
                 problem=read.problem,
                 takes=read.takes,
                 needs=read.needs,
             )
-        if schema is not None and not is_none(schema):
-            try:
-                return with_parameters(function, self.marks.schema(schema))
-            except (Unknown, TooLarge, RecursionError):
-                sentence = f"its schema {short(schema)} is not written in this file"
-                if method is None:
-                    problem = f"The class {node.name} was not read: {sentence}. {READ_IT}"
-                    return replace(function, problem=problem)
-                note = f"The parameters are those of {run}(): {sentence}."
-                return replace(function, notes=(*function.notes, note))
+        schema = next((members[word] for word in SCHEMA_WORDS if word in members), None)
+        if schema is None or is_none(schema):
+            if method is None:
+                return _refuse(
+                    function, node, "it has neither a schema nor a method forward or _run"
+                )
+            return function
+        try:
+            return with_parameters(function, self.marks.schema(schema))
+        except (Unknown, TooLarge, RecursionError):
+            sentence = f"its schema {short(schema)} is not written in this file"
         if method is None:
-            problem = (
-                f"The class {node.name} was not read: it has neither a schema nor a method forward"
-                f" or _run. {READ_IT}"
-            )
-            return replace(function, problem=problem)
-        return function
+            return _refuse(function, node, sentence)
+        note = f"The parameters are those of {run}(): {sentence}."
+        return replace(function, notes=(*function.notes, note))
 
     def _runs_on_its_members(self, node: ast.ClassDef) -> bool:
         """Agency Swarm: the arguments are the typed members, and `run` takes none."""
@@ -148,27 +160,5 @@ def spec_methods(node: ast.ClassDef) -> list[str]:
     return []
 
 
-def _default_of(value: ast.expr) -> ast.expr:
-    """The default that `Field(default=...)` gives."""
-    match value:
-        case ast.Call(func=func, args=args, keywords=words) if last_name(func) == "Field":
-            defaults = [*args[:1], *(word.value for word in words if word.arg == "default")]
-            return defaults[0] if defaults else value
-    return value
-
-
-def _given_to_super(node: Def) -> dict[str, ast.expr]:
-    """What a constructor hands to the one of its base class by name."""
-    given: dict[str, ast.expr] = {}
-    for call in ast.walk(node):
-        match call:
-            case ast.Call(
-                func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="__init__"),
-                keywords=words,
-            ):
-                given |= {word.arg: word.value for word in words if word.arg}
-            case ast.Assign(
-                targets=[ast.Attribute(value=ast.Name(id="self"), attr=attr)], value=value
-            ):
-                given[attr] = value
-    return given
+def _refuse(function: Function, node: ast.ClassDef, why: str) -> Function:
+    return replace(function, problem=f"The class {node.name} was not read: {why}. {READ_IT}")

@@ -233,7 +233,7 @@ class _Reader:
             f"Its function {written} is not one of this file, so it cannot be run by its name."
         )
         function = Function(
-            mark.name, "", "", {}, call.lineno, mark.label, takes=None, by_hand=sentence
+            mark.name or written, "", "", {}, call.lineno, mark.label, takes=None, by_hand=sentence
         )
         if mark.schema is None:
             problem = (
@@ -302,6 +302,8 @@ class _Reader:
             self.named = self.named or not alone
             return
         if isinstance(expr, ast.Call) and not has_tool(expr):
+            if alone and scope is not self.names.top and "()" not in where:
+                return  # `tools = options.pop("tools")` is any list
             self.named = self.named or not alone
             self._note(f"{short(expr)}, which {where} names, is only known when the file runs.")
         elif isinstance(expr, ast.Name | ast.Attribute):
@@ -371,10 +373,9 @@ class _Reader:
                 )
         if any(id(method) in self.used for method in methods) or id(node) in self.used:
             return
-        derived = (base for other in self.names.top.classes.values() for base in other.bases)
         members = self.classes.members(node)
-        if "name" not in members and any(last_name(base) == node.name for base in derived):
-            return  # what its own tools are derived from
+        if "name" not in members and self.classes.is_base(node):
+            return
         self._add(node.lineno, self.classes.read(node, members))
 
     # -- Results

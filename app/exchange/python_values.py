@@ -109,6 +109,58 @@ def _with_names(node: ast.expr, tree: ast.Module) -> ast.expr:
     return node
 
 
+def class_members(node: ast.ClassDef) -> dict[str, ast.expr]:
+    """What a class says of its objects: in its body, in its properties, and in its constructor."""
+    members = set_members(node)
+    for line in node.body:
+        match line:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ):
+                members[name] = _default_of(value)
+            case ast.FunctionDef(name=name, body=[*_, ast.Return(value=ast.expr() as value)]):
+                marks = {last_name(mark) for mark in line.decorator_list}
+                if marks & {"property", "cached_property"}:
+                    members[name] = value
+    return members
+
+
+def set_members(node: ast.ClassDef) -> dict[str, ast.expr]:
+    """What the constructor of a class sets."""
+    members: dict[str, ast.expr] = {}
+    for line in node.body:
+        if isinstance(line, ast.FunctionDef) and line.name == "__init__":
+            members |= _given_to_super(line)
+    return members
+
+
+def _default_of(value: ast.expr) -> ast.expr:
+    """The default that `Field(default=...)` gives."""
+    match value:
+        case ast.Call(func=func, args=args, keywords=words) if last_name(func) == "Field":
+            defaults = [*args[:1], *(word.value for word in words if word.arg == "default")]
+            return defaults[0] if defaults else value
+    return value
+
+
+def _given_to_super(node: ast.FunctionDef) -> dict[str, ast.expr]:
+    """What a constructor hands to the one of its base class by name, or sets itself."""
+    given: dict[str, ast.expr] = {}
+    for call in ast.walk(node):
+        match call:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="__init__"),
+                keywords=words,
+            ):
+                given |= {word.arg: word.value for word in words if word.arg}
+            case ast.Assign(
+                targets=[ast.Attribute(value=ast.Name(id="self"), attr=attr)], value=value
+            ):
+                given[attr] = value
+    return given
+
+
 def _spells_tool(node: ast.expr) -> bool:
     match node:
         case ast.Dict():
@@ -150,6 +202,7 @@ class Values:
     tree: ast.Module
     names: dict[str, ast.expr | None] = field(default_factory=dict)
     classes: dict[str, ast.ClassDef] = field(default_factory=dict)
+    attributes: dict[int, ast.expr] = field(default_factory=dict)
     _known: dict[str, tuple[Any, int, int]] = field(default_factory=dict)
     _open: list[str] = field(default_factory=list)
     _count: int = 0
@@ -171,6 +224,15 @@ class Values:
                     self.names[name] = None
                 case ast.ClassDef(name=name):
                     self.classes[name] = node
+                    self._add_attributes(node)
+
+    def _add_attributes(self, node: ast.ClassDef) -> None:
+        """What `self.name` stands for in a class."""
+        members = class_members(node)
+        for inner in ast.walk(node):
+            match inner:
+                case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=attr) if attr in members:
+                    self.attributes[id(inner)] = members[attr]
 
     def of(self, node: ast.expr, depth: int = 0) -> Any:
         """The JSON value of `node`."""
@@ -188,6 +250,8 @@ class Values:
                 return self._object(node, depth)
             case ast.Name(id=name):
                 return self._named(name, node)
+            case ast.Attribute() if id(node) in self.attributes:
+                return self.of(self.attributes[id(node)], depth + 1)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 value = self.of(operand, depth + 1)
                 return -value if isinstance(value, int | float) else self._refuse(node)

@@ -137,6 +137,19 @@ READ: dict[str, tuple[str, str, str, dict[str, Any], str]] = {
         "    async def run(self, args: In, token: CancellationToken): ...\n",
         *("find", "Finds.", {"sku": {**STRING, "description": "Its number"}}, ""),
     ),
+    "class that declares itself": (
+        "class Find(BaseTool):\n    def __init__(self):\n        super().__init__(name='find', "
+        "description='Finds.')\n    def _get_declaration(self):\n        return types."
+        "FunctionDeclaration(name=self.name, description=self.description, parameters="
+        "{'type': 'object', 'properties': {'sku': {'type': 'string'}}})\n"
+        "    async def run_async(self, *, args, tool_context): ...\n",
+        *("find", "Finds.", {"sku": STRING}, ""),
+    ),
+    "class with properties": (
+        "class Find(BaseTool):\n    NAME = 'find'\n    @property\n    def name(self):\n        return "
+        "self.NAME\n    description = 'Finds.'\n    def _run(self, sku: str): ...\n",
+        *("find", "Finds.", {"sku": STRING}, ""),
+    ),
     "class by its members": (
         'class Find(BaseTool):\n    """Finds."""\n    sku: str\n    def run(self):\n        ...\n',
         *("Find", "Finds.", {"sku": STRING}, ""),
@@ -365,6 +378,32 @@ def test_a_data_class_beside_a_tool_class_is_no_tool() -> None:
     assert list(by_name(read(source))) == ["price"]
     broken = source.replace("    inputs = {}\n", "").replace("forward", "run")
     assert list(by_name(read(broken))) == ["price"]
+
+
+def test_a_class_that_others_are_derived_from_is_no_tool() -> None:
+    source = (
+        "class Base(BaseTool, ABC):\n    kind = 'x'\n    @abstractmethod\n    def _run(self): ...\n\n\n"
+        "class Find(Base):\n    name = 'find'\n    def _run(self, sku: str): ...\n"
+    )
+    assert list(by_name(read(source))) == ["find"]
+
+
+def test_a_description_that_the_constructor_changes_is_said() -> None:
+    source = (
+        "class Find(BaseTool):\n    name = 'find'\n    description = 'Finds.'\n"
+        "    def __init__(self, site):\n        self.description = f'Finds in {site}.'\n"
+        "    def _run(self, sku: str): ...\n"
+    )
+    [entry] = read(source).tools
+    assert entry.tool is not None
+    assert entry.tool.description == "Finds."
+    assert "Its description may be another one: its __init__ sets it." in entry.notes
+
+
+def test_a_local_list_of_unknown_content_is_not_noted() -> None:
+    source = "def f(options: dict):\n    tools = options.pop('tools', None)\n    return tools\n"
+    assert read(source).notes == ()
+    assert list(by_name(read(source))) == ["f"]
 
 
 def test_one_function_wrapped_twice_is_two_tools() -> None:
