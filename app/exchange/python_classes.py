@@ -21,7 +21,7 @@ from app.exchange.python_scopes import FileNames, Target
 from app.exchange.python_types import TooLarge, last_name
 from app.exchange.python_values import Unknown, class_members, set_members
 
-_TOOL_CLASS = re.compile(r"(?:Tool|Tools|Tool[Kk]it|Toolset|ToolSpec|ToolBase)$")
+_TOOL_CLASS = re.compile(r"(?:Tool|Tools|Tool[Kk]it|Toolset|ToolSpec|ToolBase|ToolMessage)$")
 _METHODS = ("forward", "_run", "_arun")
 """Methods of a tool class whose arguments are the tool's, if nothing else says them."""
 
@@ -34,7 +34,13 @@ class ToolClasses:
         self.marks = marks
 
     def is_tool_class(self, node: ast.ClassDef) -> bool:
-        return any(_TOOL_CLASS.search(base) for base in self.names.bases(node))
+        """By the name of a base class, or by a decorator."""
+        decorators = (
+            mark.func if isinstance(mark, ast.Call) else mark for mark in node.decorator_list
+        )
+        return any(_TOOL_CLASS.search(base) for base in self.names.bases(node)) or any(
+            last_name(decorator) in DECORATORS for decorator in decorators
+        )
 
     def members(self, node: ast.ClassDef) -> dict[str, ast.expr]:
         """What a tool class says of itself, or its base classes in the file."""

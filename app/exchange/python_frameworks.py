@@ -30,7 +30,7 @@ _WRAPPERS = (
     *("FunctionTool", "LongRunningFunctionTool", "AsyncFunctionTool", "StructuredTool", "Tool"),
     *("ToolDef", "Function", "convert_to_openai_tool", "convert_to_openai_function"),
     *("pydantic_function_tool", "create_tool_from_function", "function_to_schema", "add_tool"),
-    *("function_to_json", *DECORATORS),
+    *("function_to_json", "create_tool", "upsert_from_function", *DECORATORS),
 )
 _MAKERS = ("from_function", "from_callable", "from_func", "from_fn", "from_defaults", "from_schema")
 """Class methods of a wrapper."""
@@ -177,14 +177,13 @@ class _Reader:
 
     def _call(self, call: ast.Call, scope: Scope) -> None:
         name = last_name(call.func)
-        if id(call) in self.calls:
-            return  # a decorator
         match call.func:
             case ast.Call(func=inner) if last_name(inner) in DECORATORS and len(call.args) == 1:
                 self._wrapped(call.func, call, call.args, scope)
                 return
         owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-        if self._is_wrapper(call):
+        decorates = id(call) in self.calls
+        if self._is_wrapper(call) and not decorates:
             words = [word.value for word in call.keywords if word.arg in _FUNCTION_WORDS]
             self._wrapped(call, call, [*words, *call.args], scope)
         listed = [word.value for word in call.keywords if word.arg in _LIST_WORDS]
@@ -193,7 +192,7 @@ class _Reader:
         if registers or name in _LIST_CALLS or (to_list and name in _LIST_METHODS):
             listed += call.args
         for expr in listed:
-            if id(call) not in self.calls:
+            if decorates or id(call) not in self.calls:
                 self._lists.append((expr, scope, f"{name}() in line {call.lineno}"))
 
     def _is_wrapper(self, call: ast.Call) -> bool:
@@ -252,6 +251,9 @@ class _Reader:
             case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
                 for part in parts:
                     self._element(part, scope, where, depth)
+            case ast.Dict(keys=keys, values=values):
+                for key, value in zip(keys, values, strict=True):
+                    self._entry(key, value, scope)
             case ast.Starred(value=value) | ast.Await(value=value):
                 self._listed(value, scope, where, depth + 1)
             case ast.BinOp(left=left, right=right):
@@ -273,6 +275,15 @@ class _Reader:
                 self._element(expr, scope, where, depth, alone=True)
             case ast.ListComp() if not has_tool(expr):
                 self._note(f"{short(expr)}, which {where} names, is only known when it runs.")
+
+    def _entry(self, key: ast.expr | None, value: ast.expr, scope: Scope) -> None:
+        """Takes one function of an object of functions by name: `TOOLS = {"price": price}`."""
+        target = self.names.find(value, scope)
+        if target is None or id(target.node) in self.used:
+            return
+        self.used.add(id(target.node))
+        name = key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
+        self._add(target.node.lineno, self.marks.read(target, ToolMark("", name=name)))
 
     def _element(
         self, expr: ast.expr, scope: Scope, where: str, depth: int, *, alone: bool = False

@@ -29,8 +29,10 @@ _GIVEN = (
     *("InvocationContext", "Kernel", "KernelArguments", "Agent", "Team"),
 )
 """Types of arguments that a framework provides, not the model."""
-_GIVEN_NAMES = ("ctx", "tool_context", "run_context", "run_manager", "cancellation_token")
+_GIVEN_NAMES = ("ctx", "run_context", "run_manager", "cancellation_token")
 """Names of such arguments, where they have no type."""
+_ALWAYS_GIVEN = ("context_variables", "tool_context")
+"""Names of such arguments, whatever their type."""
 _GIVEN_DEFAULTS = ("Depends", "Inject", "CurrentContext", "ToolArgument")
 """Defaults that a framework replaces."""
 
@@ -180,8 +182,8 @@ def _is_given(name: str, hint: ast.expr | None, default: ast.expr | None, types:
     match default:
         case ast.Call(func=func) if last_name(func) in _GIVEN_DEFAULTS:
             return True
-    if hint is None:
-        return name in _GIVEN_NAMES
+    if name in _ALWAYS_GIVEN or hint is None:
+        return name in (*_ALWAYS_GIVEN, *_GIVEN_NAMES)
     if isinstance(hint, ast.Constant) and isinstance(hint.value, str):
         return hint.value in _GIVEN and hint.value not in types.classes
     names = {

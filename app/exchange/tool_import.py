@@ -222,7 +222,7 @@ def _python(text: str, name: str) -> _ToolSource:
         for tool in read_tools(value, name)
         if isinstance(tool, ImportedTool)
     ]
-    if problem is not None and not from_values:
+    if problem is not None and not from_values and not listed.notes:
         raise problem
     by_name = {entry.name: entry for entry in reversed(from_values) if entry.tool is not None}
     answered = {file.handlers.get(tool, tool): tool for tool in by_name}

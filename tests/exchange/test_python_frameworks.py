@@ -146,7 +146,8 @@ READ: dict[str, tuple[str, str, str, dict[str, Any], str]] = {
         *("find", "Finds.", {"sku": STRING}, ""),
     ),
     "class with properties": (
-        "class Find(BaseTool):\n    NAME = 'find'\n    @property\n    def name(self):\n        return "
+        "class Find(BaseTool):\n    NAME = 'find'\n    @property\n    def name(self):\n"
+        "        return "
         "self.NAME\n    description = 'Finds.'\n    def _run(self, sku: str): ...\n",
         *("find", "Finds.", {"sku": STRING}, ""),
     ),
@@ -178,6 +179,10 @@ READ: dict[str, tuple[str, str, str, dict[str, Any], str]] = {
     ),
     "FunctionTool": (
         "def f(sku: str): ...\nt = FunctionTool(f, description='Finds.', name='find')\n",
+        *("find", "Finds.", {"sku": STRING}, "f"),
+    ),
+    "object of functions": (
+        "def f(sku: str, context_variables: dict):\n    'Finds.'\nTOOLS = {'find': f, 'x': {}}\n",
         *("find", "Finds.", {"sku": STRING}, "f"),
     ),
     "FunctionTool by place": (
@@ -273,6 +278,8 @@ for where, listed in {
     "appended": "tools = []\ntools.append(find)",
     "set": "user_functions: Set[Callable] = {find}\nt = FunctionTool(functions=user_functions)",
     "add_tool": "mcp.add_tool(find)",
+    "by name": "TOOLS = {'find': find}",
+    "decorator": "@llm.call(model='m', tools=[find])\ndef ask(q: str): ...",
     "long running": "lr = LongRunningFunctionTool(func=find)\nagent = Agent(tools=[lr])",
 }.items():
     READ[f"list: {where}"] = (
@@ -331,6 +338,10 @@ REFUSED = {
         "class Find(BaseTool):\n    name = 'find'\n    def execute(self, sku: str): ...\n",
         *("find", "The class Find was not read: it has neither a schema nor a method"),
     ),
+    "class of a registry": (
+        "@register_tool(include_functions=['a'])\nclass Find:\n    def a(self, sku: str): ...\n",
+        *("Find", "The class Find was not read: it has no name"),
+    ),
     "class without a name": (
         "class Find(BaseTool):\n    def _run(self, sku: str): ...\n",
         *("Find", "The class Find was not read: it has no name"),
@@ -364,6 +375,15 @@ def test_an_entry_of_a_list_that_is_not_in_the_file_is_named(source: str, note: 
     assert any(note in sentence for sentence in read(source).notes)
 
 
+def test_a_tool_class_whose_own_schema_cannot_be_read_leaves_its_note() -> None:
+    source = (
+        "class Find(BaseTool):\n    def __init__(self, n):\n"
+        "        super().__init__(**{'name': n, 'args_schema': Other})\n"
+    )
+    imported = read(source)
+    assert "A tool in line 3 was left out: 'n' is only known" in imported.notes[0]
+
+
 def test_a_list_of_imported_tools_offers_no_helper() -> None:
     imported = read(f"from x import find\nagent = Agent(tools=[find])\n{HELPER}")
     assert imported.tools == ()
@@ -382,7 +402,8 @@ def test_a_data_class_beside_a_tool_class_is_no_tool() -> None:
 
 def test_a_class_that_others_are_derived_from_is_no_tool() -> None:
     source = (
-        "class Base(BaseTool, ABC):\n    kind = 'x'\n    @abstractmethod\n    def _run(self): ...\n\n\n"
+        "class Base(BaseTool, ABC):\n    kind = 'x'\n    @abstractmethod\n"
+        "    def _run(self): ...\n\n\n"
         "class Find(Base):\n    name = 'find'\n    def _run(self, sku: str): ...\n"
     )
     assert list(by_name(read(source))) == ["find"]
