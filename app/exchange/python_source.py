@@ -48,6 +48,11 @@ def imported_tool(function: Function, file: str) -> ImportedTool:
         return refused_tool(form, KIND, function.name, function.problem)
     notes = list(function.notes)
     pieces = ToolParts(function.name, function.description, function.parameters, notes=notes)
+    if function.decorator:
+        notes.append(
+            f"This is what the text says; the framework of {function.decorator} may give a model"
+            ' another description or schema. "Read it with this interpreter" asks it.'
+        )
     if function.by_hand:
         notes.append(function.by_hand)
     elif file.startswith("/") and function.line:

@@ -427,6 +427,12 @@ def test_a_local_list_of_unknown_content_is_not_noted() -> None:
     assert list(by_name(read(source))) == ["f"]
 
 
+def test_a_tool_of_a_framework_says_that_the_framework_may_describe_it_otherwise() -> None:
+    for source, noted in (("@tool\ndef f(a: int): ...\n", True), ("def f(a: int): ...\n", False)):
+        [entry] = read(source).tools
+        assert any("may give a model another" in note for note in entry.notes) is noted
+
+
 def test_one_function_wrapped_twice_is_two_tools() -> None:
     source = (
         "def f(q: str): ...\nToolNode([FunctionTool(f, name='a'), FunctionTool(f, name='b')])\n"
