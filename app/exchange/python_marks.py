@@ -12,7 +12,7 @@ from app.exchange.python_functions import Function, read_function, read_model, w
 from app.exchange.python_scopes import Target
 from app.exchange.python_types import Schema, TooLarge, Types, is_record, last_name
 from app.exchange.python_values import Unknown, Values
-from app.exchange.tool_entry import from_openapi_schema
+from app.exchange.schema_dialects import from_openapi_schema
 
 READ_IT = 'Use "Read it with this interpreter".'
 
