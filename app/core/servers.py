@@ -18,6 +18,8 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """Names of variables in `env` and in `${NAME}`."""
 MOST_TEXT = 8_192
 MOST_WORDS = 256
+WAIT_S = (0.1, 3600.0)
+"""The least and the longest time that a server may be given, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,9 @@ class Server:
     In the values of `env` and `headers`, and in `args` and `url`, `${NAME}` refers to a variable of
     our own environment; keys are never written out. `private` permits an address in the user's own
     network: set for servers that the user typed, not for imported ones.
+
+    `start_s` is how long its start, and each listing of its tools, may take; `call_s` is how long a
+    call of a tool may take that is taken from it. Both in seconds; None for the usual time.
     """
 
     name: str
@@ -37,6 +42,8 @@ class Server:
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     private: bool = False
+    start_s: float | None = None
+    call_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -80,8 +87,11 @@ class Accepted:
 
 
 def fingerprint(server: Server) -> str:
-    """A hash of what would be started or contacted, 64 hex digits."""
-    return _hash(to_data(server))
+    """A hash of what would be started or contacted, 64 hex digits. How long that may take is no
+    part of it: a user who gives a server more time need not accept it again."""
+    data = to_data(server)
+    del data["start_s"], data["call_s"]
+    return _hash(data)
 
 
 def tool_fingerprint(name: str, description: str, parameters: Mapping[str, Any]) -> str:

@@ -15,13 +15,22 @@ from typing import TYPE_CHECKING, Any, Literal
 from app.core.errors import BadInput, BadTool, Conflict, NotFound
 from app.core.late import Late, dataclass
 from app.core.serialization import to_data
-from app.core.servers import MOST_TEXT, MOST_WORDS, NAME, VARIABLE, Accepted, Server, fingerprint
+from app.core.servers import (
+    MOST_TEXT,
+    MOST_WORDS,
+    NAME,
+    VARIABLE,
+    WAIT_S,
+    Accepted,
+    Server,
+    fingerprint,
+)
 from app.core.tools import Tool
 from app.executors.mcp.connection import ListedTool, library_name
 from app.executors.mcp.executor import Mcp
 from app.net.keys import origin
 from app.net.threads import run_apart
-from app.schema.schema_checks import one_document
+from app.schema.schema_checks import is_number, one_document
 from app.schema.validate import HEADER, check_tool
 from app.secrets.redaction import Redactor
 from app.store.library import Library
@@ -213,7 +222,7 @@ class Servers:
                 )
             )
             names.add(name)
-            tool = _tool(server.name, listed, name, own)
+            tool = _tool(server, listed, name, own)
             if self._redactor().holds([to_data(tool)]):
                 raise BadInput(
                     f"{listed.name} holds the value of one of your keys and was not added."
@@ -288,14 +297,15 @@ def own_tool(library: Sequence[Tool], server: str, name: str) -> Tool | None:
     return None
 
 
-def _tool(server: str, entry: ListedTool, name: str, own: Tool | None) -> Tool:
+def _tool(server: Server, entry: ListedTool, name: str, own: Tool | None) -> Tool:
     """The tool for the library; BadInput if its schema is invalid."""
-    config: dict[str, Any] = {"server": server, "tool": entry.name}
+    config: dict[str, Any] = {"server": server.name, "tool": entry.name}
     if entry.annotations:
         config["annotations"] = entry.annotations
     if entry.output_schema is not None:
         config["output_schema"] = entry.output_schema
-    basis = own or Tool(name, timeout_s=TIMEOUT_S, group=f"mcp · {server}"[:100])
+    timeout_s = TIMEOUT_S if server.call_s is None else server.call_s
+    basis = own or Tool(name, timeout_s=timeout_s, group=f"mcp · {server.name}"[:100])
     tool = replace(
         basis,
         name=name,
@@ -330,6 +340,8 @@ def _server(data: Mapping[str, Any]) -> Server:
         _text(data, "url").strip(),
         _pairs(data.get("headers", {}), "headers", HEADER),
         data.get("private", False),
+        start_s=_seconds(data, "start_s"),
+        call_s=_seconds(data, "call_s"),
     )
     if bool(server.command) == bool(server.url):
         raise BadInput("A server has either a command or a URL; give one of them.")
@@ -360,6 +372,16 @@ def _text(data: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str) or len(value) > MOST_TEXT or "\0" in value:
         raise BadInput(f"{name} is a text of at most {MOST_TEXT:,} characters.")
     return value
+
+
+def _seconds(data: Mapping[str, Any], name: str) -> float | None:
+    value = data.get(name)
+    least, longest = WAIT_S
+    if value is None:
+        return None
+    if not is_number(value) or not least <= value <= longest:
+        raise BadInput(f"{name} is a number of seconds from {least} to {longest:g}, or null.")
+    return float(value)
 
 
 def _words(value: Any) -> tuple[str, ...]:

@@ -705,7 +705,9 @@ def _server_runs(server: Server) -> list[tuple[str, str]]:
     lines += [("argument", argument) for argument in server.args]
     lines += [("folder", server.cwd)] if server.cwd else []
     lines += [("variable", f"{name}={value}") for name, value in server.env.items()]
-    return [*lines, *(("header", f"{name}: {value}") for name, value in server.headers.items())]
+    lines += [("header", f"{name}: {value}") for name, value in server.headers.items()]
+    times = (("time to start", server.start_s), ("time for a call", server.call_s))
+    return [*lines, *((what, f"{time_s:g} s") for what, time_s in times if time_s is not None)]
 
 
 def _pairs(value: Any) -> list[tuple[str, str]]:

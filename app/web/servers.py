@@ -181,7 +181,19 @@ def _from_form(body: Body) -> dict[str, Any]:
         "env": _pairs(body.text("env"), "=", "Write each variable on a line, like NAME=value."),
         "headers": _pairs(body.text("headers"), ":", "Write each header on a line, like Name: it."),
         "private": bool(url) and body.flag("private"),
+        "start_s": _seconds(body.text("start_s")),
+        "call_s": _seconds(body.text("call_s")),
     }
+
+
+def _seconds(text: str) -> float | None:
+    """The number in a field of the editor; an empty field stands for the usual time."""
+    if not text.strip():
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise BadInput(f"{text[:40]!r} is no time; write a number of seconds, like 60.") from None
 
 
 def _pairs(text: str, sign: str, sentence: str) -> dict[str, str]:
@@ -284,6 +296,8 @@ class ServerForm:
     url: str = ""
     headers: str = ""
     private: bool = True
+    start_s: str = ""
+    call_s: str = ""
 
 
 def server_form(server: Server) -> ServerForm:
@@ -296,6 +310,8 @@ def server_form(server: Server) -> ServerForm:
         server.url,
         "\n".join(f"{name}: {value}" for name, value in server.headers.items()),
         server.private,
+        "" if server.start_s is None else f"{server.start_s:g}",
+        "" if server.call_s is None else f"{server.call_s:g}",
     )
 
 

@@ -147,6 +147,10 @@ BAD: list[tuple[Mapping[str, Any], str]] = [
     ({"name": "a", "command": "x", "env": {"A B": "c"}}, "cannot be a name in env"),
     ({"name": "a", "url": "http://x", "headers": {"A B": "c"}}, "cannot be a name in headers"),
     ({"name": "a", "url": "http://x", "private": "yes"}, "private is true or false"),
+    ({"name": "a", "command": "x", "start_s": "9"}, "start_s is a number of seconds from 0.1 to"),
+    ({"name": "a", "command": "x", "call_s": 0}, "call_s is a number of seconds from 0.1 to 3600"),
+    ({"name": "a", "command": "x", "call_s": 3601}, "call_s is a number of seconds"),
+    ({"name": "a", "command": "x", "call_s": True}, "call_s is a number of seconds"),
     ({"name": "a", "command": "x", "env": {"MY_TOKEN": "abc"}}, "MY_TOKEN looks like a key"),
     ({"name": "a", "command": "x", "env": {"DB_PASSWORD": "abc"}}, "looks like a key"),
     ({"name": "a", "command": "x", "args": ["--api-key", "abc"]}, "--api-key looks like a key"),
@@ -162,6 +166,8 @@ GOOD: list[Mapping[str, Any]] = [
     {"name": "a", "command": "x", "args": ["--api-key", "${K}"], "cwd": "~/notes"},
     {"name": "a", "url": "https://x/mcp", "headers": {"Authorization": "Bearer ${T}"}},
     {"name": "a", "url": "http://127.0.0.1:3000/mcp?token=${T}", "private": True},
+    {"name": "a", "command": "x", "start_s": 120, "call_s": 0.5},
+    {"name": "a", "url": "http://x", "start_s": None, "call_s": 3600},
 ]
 
 
@@ -182,6 +188,24 @@ async def test_what_is_kept(tmp_path: Path, data: Mapping[str, Any]) -> None:
         server = engine.servers.checked(data)
         await engine.servers.save(server)
         assert (await engine.servers.get("a")).server == server
+
+
+async def test_times_of_a_server_are_no_part_of_what_was_accepted(tmp_path: Path) -> None:
+    server = by_stdio("fine", call_s=120.0)
+    assert fingerprint(server) == fingerprint(by_stdio("fine"))
+    async with running(tmp_path) as engine:
+        await engine.servers.save(server)
+        await engine.servers.accept("fine", fingerprint(server))
+        row = await engine.servers.list_tools("fine")
+        chosen = [(tool.name, tool.listed.fingerprint) for tool in row.offered if tool.listed]
+        await engine.servers.take("fine", chosen[:1])
+        assert (await engine.library.tool(chosen[0][0])).timeout_s == 120
+        await engine.servers.save(replace(server, start_s=90.0, call_s=None), "fine")
+        row = await engine.servers.list_tools("fine")
+        assert (row.state, row.server.start_s) == ("connected", 90)
+        await engine.servers.take("fine", chosen[:2])
+        times = [(await engine.library.tool(name)).timeout_s for name, _ in chosen[:2]]
+        assert times == [120, 60], "a tool that was taken keeps its own time"
 
 
 def test_each_tool_is_marked_by_what_was_accepted() -> None:

@@ -287,6 +287,15 @@ async def test_a_server_that_hangs_in_initialize_is_given_up(
         assert (await one.checked("t")).problems[0].kind == "caution"
 
 
+@pytest.mark.parametrize(("word", "words"), [("deaf", "did not answer"), ("mute", "did not list")])
+async def test_server_with_a_start_time_is_given_up_after_that_time(word: str, words: str) -> None:
+    async with world(by_stdio(word, start_s=0.7)) as one:
+        result = await one.run("t")
+        assert f"{words} " in result.text
+        assert "within 0.7 s" in result.text
+        assert "within 0.7 s" in (await one.checked("t")).problems[0].message
+
+
 @pytest.mark.parametrize(
     ("word", "words"),
     rest_slow(

@@ -29,7 +29,8 @@ from app.executors.output_schema import NO_STRUCTURE, output_mismatch
 CONNECT_S = 10.0
 LIST_S = 10.0
 CHECK_S = 10.0
-"""The maximum duration of a check, including connecting and listing, in seconds."""
+"""The maximum duration of a check, including connecting and listing, in seconds. A server's own
+`start_s` replaces all three."""
 AGAIN_S = 5.0
 """After a failure a server is not queried for a check again before this many seconds."""
 FRESH_S = 1.0
@@ -111,7 +112,7 @@ class Mcp:
             peer, connection = await self._connected(server, CONNECT_S)
             async with peer.listing:
                 if connection.stale:
-                    await self._relist(peer, connection)
+                    await self._relist(server, peer, connection)
         except Gone as gone:
             return _failed(f"Nothing was run. {gone}")
         listed = _listed_tool(peer, tool)
@@ -142,7 +143,7 @@ class Mcp:
         try:
             peer, connection = await self._connected(server, limit_s)
             async with peer.listing:
-                await self._relist(peer, connection)
+                await self._relist(server, peer, connection)
         except Gone as gone:
             raise BadInput(str(gone)) from None
         return peer
@@ -192,13 +193,13 @@ class Mcp:
         if now() - peer.failed_at < AGAIN_S:
             return peer.failed
         try:
-            async with asyncio.timeout(CHECK_S):
+            async with asyncio.timeout(limit_s := _wait_s(server, CHECK_S)):
                 await self._fresh(server)
         except Gone as gone:
             peer.failed, peer.failed_at = str(gone), now()
             return peer.failed
         except TimeoutError:
-            peer.failed, peer.failed_at = f"It did not answer within {CHECK_S:g} s.", now()
+            peer.failed, peer.failed_at = f"It did not answer within {limit_s:g} s.", now()
             return peer.failed
         return ""
 
@@ -209,7 +210,7 @@ class Mcp:
         async with peer.listing:
             age = asyncio.get_running_loop().time() - connection.listed_at
             if connection.stale or (age > FRESH_S and not connection.calls):
-                await self._relist(peer, connection)
+                await self._relist(server, peer, connection)
 
     def _peer(self, server: Server) -> Peer:
         """The stored state; a new one if the server's definition has changed."""
@@ -243,7 +244,7 @@ class Mcp:
         self, server: Server, peer: Peer, connection: Connection, limit_s: float
     ) -> None:
         try:
-            await connection.connect(limit_s)
+            await connection.connect(_wait_s(server, limit_s))
             # Consent may have been withdrawn while the server started.
             if why := _refusal(server, await self._acceptance(server.name)):
                 await connection.close()
@@ -267,9 +268,9 @@ class Mcp:
         self._remember(peer)
         peer.failed_at = -math.inf
 
-    async def _relist(self, peer: Peer, connection: Connection) -> None:
+    async def _relist(self, server: Server, peer: Peer, connection: Connection) -> None:
         try:
-            peer.listed = await connection.relist(LIST_S)
+            peer.listed = await connection.relist(_wait_s(server, LIST_S))
             peer.failed_at = -math.inf
         finally:
             self._remember(peer)
@@ -287,6 +288,10 @@ async def _mismatch(invocation: Invocation, called: CalledTool) -> str:
     if called.structured is None and expected:
         return NO_STRUCTURE
     return await output_mismatch(invocation, result, called.structured)
+
+
+def _wait_s(server: Server, usual_s: float) -> float:
+    return usual_s if server.start_s is None else server.start_s
 
 
 def _judged(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -165,3 +166,26 @@ async def test_a_changed_tool_is_shown_with_what_is_new(tmp_path: Path) -> None:
         assert "no longer lists it" in page
         checkbox = page.partition('name="tools"')[2].partition(">")[0]
         assert "checked" not in checkbox, "a change is not accepted by the way"
+
+
+async def test_times_of_a_server_are_set_in_its_form(tmp_path: Path) -> None:
+    async with running(tmp_path) as engine:
+        asked = Asked(engine)
+        form = {"name": "slow", "line": "npx slow", "start_s": "120", "call_s": " 0.5 "}
+        assert (await asked.post("/servers", form, PAGE)).status == 303
+        saved = data(await asked.get("/servers/slow", JSON))
+        assert (saved["start_s"], saved["call_s"]) == (120, 0.5)
+        page = (await asked.get("/servers/slow", PAGE)).body.decode()
+        assert "up to 120 s to start and to list its tools, up to 0.5 s for a call" in page
+        editor = (await asked.get("/servers/slow?edit=1", PAGE)).body.decode()
+        assert re.search(r'name="start_s"[^>]*value="120"', editor)
+        assert re.search(r'name="call_s"[^>]*value="0.5"', editor)
+        wrong = await asked.post("/servers", form | {"original": "slow", "call_s": "soon"}, PAGE)
+        assert (wrong.status, b"write a number of seconds" in wrong.body) == (422, True)
+        assert b'value="soon"' in wrong.body
+        far = await asked.post("/servers", form | {"original": "slow", "call_s": "inf"}, PAGE)
+        assert (far.status, b"call_s is a number of seconds" in far.body) == (422, True)
+        usual = form | {"original": "slow", "start_s": "", "call_s": ""}
+        assert (await asked.post("/servers", usual, PAGE)).status == 303
+        page = (await asked.get("/servers/slow", PAGE)).body.decode()
+        assert "for a call" not in page
