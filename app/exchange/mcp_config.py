@@ -1,9 +1,7 @@
 """Reads MCP servers from the configuration files of other programs; nothing is started.
 
-Known: `mcpServers` (Claude Desktop, Cursor, Windsurf, Cline, Gemini CLI), `servers` with `inputs`
-(VS Code), `mcp_servers` in TOML (Codex), `context_servers` (Zed), `mcp` (opencode), and servers by
-name at the top level. A literal that may be a key becomes the name of a variable
-(config_secrets.py).
+Where they are in a file: mcp_locations.py. A literal that may be a key becomes the name of a
+variable (config_secrets.py), and so does a placeholder (mcp_placeholders.py).
 """
 
 from __future__ import annotations
@@ -15,14 +13,16 @@ from dataclasses import field, replace
 from typing import Any
 
 from app.core.late import dataclass
-from app.core.servers import MOST_TEXT, MOST_WORDS, NAME, VARIABLE, Replaced, Server
+from app.core.servers import MOST_TEXT, MOST_WORDS, NAME, VARIABLE, WAIT_S, Replaced, Server
+from app.exchange.mcp_locations import URLS, ServerEntry
+from app.exchange.mcp_placeholders import Placeholders
 from app.exchange.tool_entry import (
     ImportedServer,
     clip,
     note_left_out,
     string_members,
 )
-from app.schema.names import PORTABLE_NAME, legal_name, shorten_name
+from app.schema.names import PORTABLE_NAME, legal_name, number_name, shorten_name
 from app.schema.validate import HEADER
 from app.secrets.config_secrets import Variables, secrets_in, variable
 
@@ -31,36 +31,36 @@ MOST_REPLACED = 200
 MOST_LOOKED = 256 * 1024
 """Characters of all values of one file that are searched for keys."""
 
-_KEYS = ("mcpServers", "mcp_servers", "servers", "context_servers")
-_SURE = ("mcpServers", "mcp_servers")
-"""Members that only contain servers, even if they are empty."""
-_URLS = ("url", "httpUrl", "serverUrl", "serverURL")
 _TRUST = ("autoApprove", "alwaysAllow", "trust", "autoAllow", "always_allow", "auto_approve")
+_FOLDERS = ("cwd", "working_directory", "workingDirectory")
+_KINDS = ("type", "transport", "transportType")
+_STDIO = ("stdio", "local")
+_HTTP = ("http", "streamablehttp", "streamable", "shttp", "remote", "url", "sse", "httpsse")
+"""Words for the two transports, and for the older one whose servers mostly know the new one."""
+_START_TIMES = {
+    "startup_timeout_sec": 1.0,
+    "startup_timeout_ms": 0.001,
+    "initTimeout": 0.001,
+    "connectionTimeout": 0.001,
+}
+_CALL_TIMES = {"tool_timeout_sec": 1.0, "tool_timeout_ms": 0.001, "read_timeout_seconds": 1.0}
+"""Members with a time, and their unit in seconds: Codex, LibreChat, Continue, mcp-agent."""
+_MOST_SECONDS = 999
+_LEAST_MILLISECONDS = 5_000
+"""Of a bare `timeout`: up to here it is seconds (Cline, Roo, Zed, Crush), from there on
+milliseconds (Claude Code, Gemini CLI, LibreChat, Kiro, Copilot); between them it may be either."""
+_DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|sec|seconds|m|min|minutes|h)?\s*")
+_UNITS = {
+    **{"ms": 0.001, "s": 1.0, "sec": 1.0, "seconds": 1.0, "m": 60.0, "min": 60.0},
+    **{"minutes": 60.0, "h": 3600.0},
+}
 _KNOWN = (
-    *("command", "args", "env", "environment", "cwd", "type", "transport", "transportType"),
-    *("description", "name", "source"),
-    *_URLS,
+    *("command", "args", "env", "environment", *_FOLDERS, *_KINDS, "description", "name", "source"),
+    *URLS,
     *("headers", "http_headers", "env_http_headers", "bearer_token_env_var", "env_vars"),
     *_TRUST,
-    *("disabled", "enabled"),
+    *("disabled", "enabled", "isActive", "timeout", *_START_TIMES, *_CALL_TIMES),
 )
-_BESIDE = ("$schema", "inputs", "version", "name", "description")
-"""Members that may be next to servers at the top level."""
-_OF_TOOLS = (
-    *("parameters", "properties", "input_schema", "inputSchema", "function", "answered_by"),
-    *("model", "messages", "skills"),
-)
-"""Members of tools, requests and agents that servers do not have."""
-_PLACE = re.compile(
-    r"\$\{(?:(?P<kind>env|input):)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)(?P<default>:-[^}]*)?\}"
-    r"|\{env:(?P<held>[A-Za-z_][A-Za-z0-9_]*)\}"
-    r"|(?<![\w$\\])\$(?P<bare>[A-Z_][A-Z0-9_]*)(?!\w)"
-)
-_EDITORS = (
-    *("workspaceFolder", "workspaceFolderBasename", "workspaceRoot", "userHome", "pathSeparator"),
-    *("CLAUDE_PLUGIN_ROOT", "CLAUDE_PROJECT_DIR", "__dirname"),
-)
-"""Variables that an editor resolves."""
 _SHELLS = ("sh", "bash", "zsh", "dash", "fish", "ash")
 _STARTERS = ("PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "NODE_OPTIONS", "PYTHONPATH", "BASH_ENV")
 
@@ -83,11 +83,18 @@ class _ServerReader:
 
     name: str
     file: _ConfigFile
+    placeholders: Placeholders
     notes: list[str] = field(default_factory=list)
     replaced: list[Replaced] = field(default_factory=list)
 
+    def text(self, text: str, name: str, part: str, key: str | int = "") -> str:
+        """`text` with a variable for each placeholder and each value that may be a key. `name` is
+        the text's name."""
+        masked = self.hidden(self.placeholders.to_variables(text, name), name, part, key)
+        return self.placeholders.to_fill_in(masked, name)
+
     def hidden(self, text: str, name: str, part: str, key: str | int = "") -> str:
-        """`text` with a variable for each value that may be a key. `name` is the text's name."""
+        """`text` with a variable for each value that may be a key."""
         self.file.left -= len(text)
         if self.file.left < 0:
             most = f"{MOST_LOOKED // 1024} kB"
@@ -110,71 +117,44 @@ class _ServerReader:
         return masked + text[end:]
 
 
-def server_entries(entry: Mapping[str, Any]) -> list[tuple[str, Any]] | None:
-    """The servers in `entry`, each with its name, or None if it is not such a file."""
-    inner = entry.get("mcp")
-    for holder in (entry, inner if isinstance(inner, Mapping) else {}):
-        for key in _KEYS:
-            value = holder.get(key)
-            if isinstance(value, Mapping) and (
-                key in _SURE or any(isinstance(v, Mapping) for v in value.values())
-            ):
-                return list(value.items())
-            if key == "mcpServers" and isinstance(value, list) and any(map(_is_server, value)):
-                return [(_server_name(server), server) for server in value]
-    if isinstance(inner, Mapping) and any(map(_is_server, inner.values())):
-        return list(inner.items())
-    if _is_server(entry):
-        return [(_server_name(entry), entry)]
-    alone = [(name, server) for name, server in entry.items() if name not in _BESIDE]
-    if alone and all(_is_server(server) for _, server in alone):
-        return alone
-    return None
-
-
-def _is_server(entry: Any) -> bool:
-    """Whether `entry` has a command or an address, as a server does."""
-    if not isinstance(entry, Mapping) or not entry.keys().isdisjoint(_OF_TOOLS):
-        return False
-    command = entry.get("command")
-    if isinstance(command, Mapping):
-        return isinstance(command.get("path"), str)
-    if isinstance(command, list):
-        return bool(command) and all(isinstance(word, str) for word in command)
-    return isinstance(command, str) or any(
-        isinstance(entry.get(key), str) and "://" in entry[key] for key in _URLS
-    )
-
-
-def _server_name(entry: Any) -> str:
-    """The name of a server without one in its file."""
-    if not isinstance(entry, Mapping):
-        return ""
-    if isinstance(entry.get("name"), str) and entry["name"].strip():
-        return str(entry["name"])
-    command = entry.get("command")
-    url = next((entry[key] for key in _URLS if isinstance(entry.get(key), str)), "")
-    host = re.match(r"[a-z]+://([^/:?#@]+)", url)
-    return command if isinstance(command, str) and command else (host[1] if host else "server")
-
-
-def read_servers(entries: Iterable[tuple[str, Any]]) -> Iterator[ImportedServer]:
-    """The parsed servers by name."""
-    entries = list(entries)
-    file = _ConfigFile(Variables(_variables_in(entries)))
-    for name, entry in entries:
-        reading = _ServerReader(shorten_name(legal_name(name), PORTABLE_NAME), file)
+def read_servers(entries: Sequence[ServerEntry]) -> Iterator[ImportedServer]:
+    """The parsed servers, each under a name of its own."""
+    file = _ConfigFile(Variables(_variables_in([located.entry for located in entries])))
+    names: set[str] = set()
+    for located in entries:
+        name = number_name(shorten_name(legal_name(located.name), PORTABLE_NAME), names)
+        reading = _ServerReader(name, file, Placeholders(name, located.defaults), [*located.notes])
         try:
-            if not isinstance(entry, Mapping):
+            if located.problem:
+                raise _InvalidServer(located.problem)
+            if not isinstance(located.entry, Mapping):
                 raise _InvalidServer(
                     "This is not an object with a command or a url. It was left out."
                 )
-            server = _server(name, _with_plain_command(entry), reading)
+            server = _server(located.name, _in_one_form(located.entry), reading)
         except _InvalidServer as error:
-            yield ImportedServer(None, clip(name), tuple(reading.notes), str(error))
+            yield ImportedServer(None, clip(located.name), tuple(reading.notes), str(error))
             continue
+        names.add(server.name)
         replaced = tuple(reading.replaced)
         yield ImportedServer(server, server.name, tuple(reading.notes), replaced=replaced)
+
+
+def with_free_name(imported: ImportedServer, names: set[str]) -> ImportedServer:
+    """`imported` under a name that is not in `names`, to which it is added."""
+    server = imported.server
+    if server is None:
+        return imported
+    name = number_name(server.name, names)
+    names.add(name)
+    if name == server.name:
+        return imported
+    notes = (_note_name(server.name, name), *imported.notes)
+    return replace(imported, server=replace(server, name=name), name=name, notes=notes)
+
+
+def _note_name(called: str, name: str) -> str:
+    return f"Another server of this text is called {called}; this one is {name}."
 
 
 def literal_keys(server: Server) -> Iterator[tuple[str, str]]:
@@ -209,8 +189,9 @@ def _variables_in(value: Any) -> set[str]:
     return set(re.findall(r"\$\{?(?:env:)?([A-Za-z_]\w*)", json.dumps(value, default=str)))
 
 
-def _with_plain_command(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`entry` with its command as one word: Zed has an object there, opencode a list of words."""
+def _in_one_form(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """`entry` with its command as one word: Zed has an object there, opencode a list of words; and
+    with its headers and variables in the places where most programs have them."""
     match entry.get("command"):
         case {"path": path, **rest}:
             entry = {**entry, **{str(key): value for key, value in rest.items()}, "command": path}
@@ -219,6 +200,11 @@ def _with_plain_command(entry: Mapping[str, Any]) -> Mapping[str, Any]:
             entry = {**entry, "command": first, "args": [*words, *(args or [])]}
     if "environment" in entry and "env" not in entry:
         entry = {**entry, "env": entry["environment"]}
+    options = entry.get("requestOptions")  # Continue
+    if isinstance(options, Mapping) and "headers" in options and "headers" not in entry:
+        others = {key: value for key, value in options.items() if key != "headers"}
+        entry = {key: value for key, value in entry.items() if key != "requestOptions"}
+        entry |= {"headers": options["headers"], **({"requestOptions": others} if others else {})}
     return entry
 
 
@@ -227,26 +213,120 @@ def _server(name: str, entry: Mapping[str, Any], reading: _ServerReader) -> Serv
         raise _InvalidServer("Its name has no letter or digit; give it another in the file.")
     if not NAME.fullmatch(name):
         reading.notes.append(f"Its name was {clip(name)!a}; here it is {reading.name}.")
+    elif name != reading.name:
+        reading.notes.append(_note_name(name, reading.name))
     command = _text(entry, "command")
-    urls = [_text(entry, key) for key in _URLS if entry.get(key)]
+    urls = [_text(entry, key) for key in URLS if entry.get(key)]
+    if entry.get("source") == "extension" or ("settings" in entry and not command and not urls):
+        raise _InvalidServer(
+            "It is an extension, which its own program starts; write the server with its command."
+        )
+    _check_transport(entry, bool(command), urls, reading)
     if bool(command) == bool(urls):
         raise _InvalidServer("A server has either a command or a url; write one of them.")
     if urls and not re.match(r"https?://[^/\s]", urls[0]):
         raise _InvalidServer("The url of a server begins with http:// or https://; correct it.")
-    server = Server(reading.name)
+    start_s = _wait(entry, _START_TIMES, reading)
+    call_s = _wait(entry, _CALL_TIMES, reading)
+    if call_s is None and entry.get("timeout") is not None:
+        call_s = _bare_timeout(entry["timeout"], reading)
+    server = Server(reading.name, start_s=start_s, call_s=call_s)
     if command:
+        cwd = next((_text(entry, key) for key in _FOLDERS if entry.get(key)), "")
         server = replace(
             server,
-            command=reading.hidden(_normalize_variables(command, reading), "", "command"),
+            command=reading.text(command, "", "command"),
             args=_args(entry.get("args"), command, reading),
             env=_env(entry, reading),
-            cwd=_folder(_text(entry, "cwd"), reading),
+            cwd=_folder(cwd, reading),
         )
     else:
-        url = reading.hidden(_normalize_variables(urls[0], reading), "", "url")
+        url = reading.text(urls[0], "", "url")
         server = replace(server, url=url, headers=_headers(entry, reading))
     _note_rest(entry, server, reading)
     return server
+
+
+def _check_transport(
+    entry: Mapping[str, Any], has_command: bool, urls: Sequence[str], reading: _ServerReader
+) -> None:
+    """Refuses a server by another transport than ours."""
+    kinds = [kind for kind in map(_kind, (entry.get(key) for key in _KINDS)) if kind]
+    if urls and re.match(r"wss?:", urls[0]):
+        kinds.append("websocket")
+    for kind in kinds:
+        known = re.sub(r"[-_ ]", "", kind).lower()
+        if known in _STDIO or known in _HTTP:
+            continue
+        if has_command and not urls:
+            reading.notes.append(
+                f"Its type is {clip(kind, 40)}, which is not known here; it is started by its"
+                " command and asked by stdio."
+            )
+        else:
+            raise _InvalidServer(
+                f"Its type is {clip(kind, 40)}; servers are reached here by stdio or by streamable"
+                " HTTP alone. If it knows one of them, give the type and the address for that."
+            )
+
+
+def _kind(value: Any) -> str:
+    """The name of a transport, which some files have in an object."""
+    inner = value.get("type") if isinstance(value, Mapping) else value
+    return inner.strip() if isinstance(inner, str) else ""
+
+
+def _wait(
+    entry: Mapping[str, Any], members: Mapping[str, float], reading: _ServerReader
+) -> float | None:
+    """The time in one of `members`, in seconds."""
+    for key, unit_s in members.items():
+        if entry.get(key) is not None:
+            return _in_bounds(key, entry[key], _seconds(entry[key], unit_s), reading)
+    return None
+
+
+def _bare_timeout(value: Any, reading: _ServerReader) -> float | None:
+    """The time in `timeout`, whose unit differs between programs; the note says how it was read."""
+    number = _seconds(value, 1.0)
+    if isinstance(value, str) and not value.strip().replace(".", "").isdigit():
+        return _in_bounds("timeout", value, number, reading)
+    if number is not None and _MOST_SECONDS < number < _LEAST_MILLISECONDS:
+        reading.notes.append(
+            f"Its timeout {number:g} may be seconds or milliseconds and was left out; set the time"
+            " for a call on the server's page."
+        )
+        return None
+    in_ms = number is not None and number >= _LEAST_MILLISECONDS
+    seconds = number / 1000 if in_ms and number is not None else number
+    seconds = _in_bounds("timeout", value, seconds, reading)
+    if seconds is not None:
+        unit = "milliseconds" if in_ms else "seconds"
+        reading.notes.append(
+            f"Its timeout {number:g} was read as {unit}: a call may take {seconds:g} s."
+        )
+    return seconds
+
+
+def _seconds(value: Any, unit_s: float) -> float | None:
+    """A number in that unit, or a text such as "30s"; None for anything else."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value * unit_s
+    match = _DURATION.fullmatch(value) if isinstance(value, str) and len(value) < 40 else None
+    return float(match[1]) * _UNITS.get(match[2] or "", unit_s) if match else None
+
+
+def _in_bounds(key: str, value: Any, seconds: float | None, reading: _ServerReader) -> float | None:
+    least, longest = WAIT_S
+    if seconds is not None and least <= seconds <= longest:
+        return round(float(seconds), 3)
+    written = (
+        clip(value, 40) if isinstance(value, str) else clip(json.dumps(value, default=str), 40)
+    )
+    reading.notes.append(
+        f"{key} ({written}) is no time from {least:g} to {longest:g} s and was left out."
+    )
+    return None
 
 
 def _note_rest(entry: Mapping[str, Any], server: Server, reading: _ServerReader) -> None:
@@ -254,9 +334,9 @@ def _note_rest(entry: Mapping[str, Any], server: Server, reading: _ServerReader)
     for key in _TRUST:
         if entry.get(key):
             notes.append(f"{key} was not imported: every call needs approval until you add a rule.")
-    if entry.get("disabled") is True or entry.get("enabled") is False:
+    if entry.get("disabled") is True or entry.get("enabled", entry.get("isActive")) is False:
         notes.append("It was switched off there; here nothing starts before you accept it.")
-    kinds = {str(entry.get(key, "")).lower() for key in ("type", "transport", "transportType")}
+    kinds = {_kind(entry.get(key)).lower() for key in _KINDS}
     if server.url and ("sse" in kinds or ("url" in entry and "httpUrl" in entry)):
         notes.append("It was asked by SSE there; here it is asked by streamable HTTP.")
     hidden = list(dict.fromkeys(replaced.variable for replaced in reading.replaced))
@@ -265,15 +345,13 @@ def _note_rest(entry: Mapping[str, Any], server: Server, reading: _ServerReader)
             f"A possible key was not saved: set {', '.join(hidden)} in the environment or in .env"
             " instead."
         )
+    notes += reading.placeholders.notes
+    notes += reading.placeholders.sentences()
     texts = [server.command, *server.args, *server.env.values(), server.cwd, server.url]
     whole = " ".join((*texts, *server.headers.values()))
     given = dict.fromkeys(re.findall(r"\$\{(\w+)(?::-[^}]*)?\}", whole))
-    if editors := [name for name in given if name in _EDITORS]:
-        variables = ", ".join(f"${{{name}}}" for name in editors)
-        notes.append(
-            f"An editor fills in {variables}, which means nothing here; write the path there."
-        )
-    if own := [name for name in given if name not in (*hidden, *editors)]:
+    explained = {*hidden, *reading.placeholders.variables}
+    if own := [name for name in given if name not in explained]:
         notes.append(f"It is given {', '.join(own)} of your environment once you accept it.")
     if starters := [name for name in server.env if name.upper() in _STARTERS]:
         notes.append(f"It sets {', '.join(starters)}, which decides what is started.")
@@ -289,25 +367,6 @@ def _text(entry: Mapping[str, Any], key: str) -> str:
     return value
 
 
-def _normalize_variables(text: str, reading: _ServerReader, name: str = "") -> str:
-    """`${env:NAME}`, `{env:NAME}`, `${input:name}` and `$NAME` as `${NAME}`."""
-
-    def place(match: re.Match[str]) -> str:
-        called = match["name"] or match["held"] or match["bare"]
-        default = match["default"] or ""
-        if match["kind"] == "input":
-            called = variable(reading.name, called)
-            reading.notes.append(f"What was asked for there is the variable {called} here.")
-        elif not VARIABLE.fullmatch(called):
-            called = variable(called)
-        if default and secrets_in(default[2:], name or called):
-            reading.notes.append(f"The default of ${{{called}}} may be a key and was left out.")
-            default = ""
-        return f"${{{called}{default}}}"
-
-    return _PLACE.sub(place, text)
-
-
 def _folder(text: str, reading: _ServerReader) -> str:
     """The working directory, unless it is relative to a project that is unknown here."""
     if text and not text.startswith(("/", "~/")):
@@ -316,7 +375,7 @@ def _folder(text: str, reading: _ServerReader) -> str:
             " system. Write it as an absolute path on the server's page."
         )
         return ""
-    return reading.hidden(_normalize_variables(text, reading), "", "cwd")
+    return reading.text(text, "", "cwd")
 
 
 def _args(value: Any, command: str, reading: _ServerReader) -> tuple[str, ...]:
@@ -331,8 +390,8 @@ def _args(value: Any, command: str, reading: _ServerReader) -> tuple[str, ...]:
     for place, word in enumerate(words):
         flag = _flag(words, place)
         # A shell script has variables of its own.
-        word = word if in_shell and " " in word else _normalize_variables(word, reading, flag)
-        arguments.append(reading.hidden(word, flag, "args", place))
+        read = reading.hidden if in_shell and " " in word else reading.text
+        arguments.append(read(word, flag, "args", place))
     return tuple(arguments)
 
 
@@ -371,9 +430,7 @@ def _env(entry: Mapping[str, Any], reading: _ServerReader) -> dict[str, str]:
             raise _InvalidServer(
                 f"{clip(name)!a} in env is not a variable that can be set; correct it."
             )
-        variables[name] = reading.hidden(
-            _normalize_variables(value, reading, name), name, "env", name
-        )
+        variables[name] = reading.text(value, name, "env", name)
     return variables
 
 
@@ -390,9 +447,7 @@ def _headers(entry: Mapping[str, Any], reading: _ServerReader) -> dict[str, str]
             raise _InvalidServer(f"{clip(name)!a} is not a header that can be sent; correct it.")
         if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", value):
             raise _InvalidServer(f"The header {name} holds a character that no header may hold.")
-        headers[name] = reading.hidden(
-            _normalize_variables(value, reading, name), name, "headers", name
-        )
+        headers[name] = reading.text(value, name, "headers", name)
     named = dict(string_members(entry.get("env_http_headers") or {}) or {})
     bearer = entry.get("bearer_token_env_var")
     for name, scheme, from_env in [

@@ -21,7 +21,7 @@ from typing import Any
 
 from app.core.errors import BadTool
 from app.core.tools import SHIPPED, Tool
-from app.exchange import mcp_config, openapi
+from app.exchange import mcp_config, mcp_locations, openapi
 from app.exchange.other_files import describe_file, describe_package, foreign_schema
 from app.exchange.parameter_forms import (
     FoundParameters,
@@ -93,7 +93,7 @@ def _read_object(
     if is_case(entry):
         yield from _read_case(entry, file, depth)
         return
-    servers = mcp_config.server_entries(entry)
+    servers = mcp_locations.server_entries(entry)
     if servers is not None:
         yield from mcp_config.read_servers(servers)
     elif what := describe_file(entry):

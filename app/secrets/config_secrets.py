@@ -226,12 +226,17 @@ def _length_of_pieces(runs: Iterable[str]) -> float:
 # -- variables
 
 
+def variable_name(*words: str) -> str:
+    """The name of a variable made of words: ("my-server", "Folder") is MY_SERVER_FOLDER."""
+    name = re.sub(r"[^A-Za-z0-9]+", "_", "_".join(words)).strip("_").upper()[:64] or "VALUE"
+    return name if not name[0].isdigit() else f"MY_{name}"
+
+
 def variable(*words: str) -> str:
     """The name of a key's variable made of words: ("my-server", "X-Key") is MY_SERVER_X_KEY."""
-    name = re.sub(r"[^A-Za-z0-9]+", "_", "_".join(words)).strip("_").upper()[:64]
+    name = variable_name(*words)
     says_secret = any(word in name for word in ("KEY", "TOKEN", "SECRET", "PASS"))
-    name = name if says_secret else f"{name}_KEY"
-    return name if not name[0].isdigit() else f"MY_{name}"
+    return name if says_secret else f"{name}_KEY"
 
 
 class Variables:

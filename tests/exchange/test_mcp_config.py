@@ -84,7 +84,10 @@ PROGRAMS: dict[str, tuple[str, list[Server], list[str]]] = {
             ),
             Server("files", command="node", args=("${workspaceFolder}/s.js",)),
         ],
-        ["What was asked for there is the variable GITHUB_GITHUB_KEY", "write the path"],
+        [
+            "An editor fills in ${input:github-key}; nothing does so here. Set GITHUB_GITHUB_KEY",
+            "An editor fills in ${workspaceFolder}; nothing does so here. Set workspaceFolder",
+        ],
     ),
     "Codex": (
         CODEX,
@@ -94,6 +97,7 @@ PROGRAMS: dict[str, tuple[str, list[Server], list[str]]] = {
                 command="npx",
                 args=("-y", "mcp-server"),
                 env={"API_KEY": "${API_KEY}", "LOG_LEVEL": "info"},
+                start_s=20,
             ),
             Server(
                 "figma",
@@ -101,12 +105,19 @@ PROGRAMS: dict[str, tuple[str, list[Server], list[str]]] = {
                 headers={"Authorization": "Bearer ${FIGMA_TOKEN}"},
             ),
         ],
-        ["set API_KEY", "Left out: startup_timeout_sec"],
+        ["set API_KEY"],
     ),
     "Gemini CLI": (
         GEMINI_CLI,
-        [Server("http", url="http://localhost:3000/mcp", headers={"X-Trace": "${TRACE_KEY}"})],
-        ["trust was not imported", "Left out: timeout"],
+        [
+            Server(
+                "http",
+                url="http://localhost:3000/mcp",
+                headers={"X-Trace": "${TRACE_KEY}"},
+                call_s=5,
+            )
+        ],
+        ["trust was not imported", "Its timeout 5000 was read as milliseconds"],
     ),
 }
 
@@ -239,7 +250,7 @@ def test_one_name_in_two_servers_is_two_variables_where_the_values_differ() -> N
         ("x", "pa$word", "pa$word"),
         ("x", "^a$B$", "^a$B$"),
         ("/bin/sh", "for f in *; do echo $F; done", "for f in *; do echo $F; done"),
-        ("x", "%APPDATA%", "%APPDATA%"),
+        ("x", "%APPDATA%", "${APPDATA}"),
     ],
 )
 def test_what_refers_to_a_variable(command: str, text: str, expected: str) -> None:
