@@ -11,11 +11,12 @@ import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from app.core.late import dataclass
 from app.exchange import openapi, python_source, python_values
+from app.exchange.mcp_config import with_free_name
 from app.exchange.openapi_documents import Files, bundle
 from app.exchange.parsers import (
     MOST_BYTES,
@@ -27,6 +28,13 @@ from app.exchange.parsers import (
 )
 from app.exchange.python_functions import Function, with_parameters
 from app.exchange.python_source import PythonFile
+from app.exchange.source_text import (
+    MARKDOWN,
+    CodeBlock,
+    code_blocks,
+    language_by_content,
+    language_by_ending,
+)
 from app.exchange.tool_dialects import CASE, read_tools
 from app.exchange.tool_entry import (
     MOST_TOOLS,
@@ -41,7 +49,10 @@ from app.exchange.tool_entry import (
 from app.schema.schema_checks import one_document
 
 _COMMENT = re.compile(r"(?:\s++|//[^\n]*+|/\*(?>[^*]+|\*(?!/))*+\*/)*+")
-_FENCE = "```"
+_AT_FENCE = re.compile(r"(?m)^ {0,3}(?:```|~~~)")
+_MOST_PADDED = 4_000_000
+"""Code blocks times lines of one Markdown text: each block is read in its place."""
+_UNKNOWN = "Unknown format."
 _TOML = re.compile(r"(?m)^\[\[?[A-Za-z0-9_\"'][^\],\n]*\]\]?[ \t\r]*(?:#.*)?$")
 _PYTHON = re.compile(
     r"(?m)^(?:async def |def |class |import |from [\w.]+ import |@[A-Za-z_]"
@@ -112,22 +123,46 @@ def _read_source(text: str, name: str, request: _ImportRequest) -> _ToolSource:
     start = _start(text)
     if not start:
         raise Unreadable(f"It is empty. Import {_FORMS}.")
+    if ending in MARKDOWN and start not in ("{", "["):
+        return _blocks(text, request)
     if start == "<":
         raise Unreadable(
             "This is a page or XML, which holds no tools; a shared session is imported where the"
             " sessions are, at Import a session."
         )
-    if start == "`" or (ending == ".md" and start not in ("{", "[")):
-        return _read_source(_fenced_code(text), "", request)
+    if start in ("`", "~"):
+        return _blocks(text, request)
     if start in "{[" and not (start == "[" and _is_toml(text, ending)):
         return _json(text, name, request)
+    if language := language_by_ending(name):
+        raise Unreadable(_of_language(language))
     if ending == ".toml" or (ending not in (".py", ".yaml", ".yml") and _is_toml(text, ending)):
         return _ToolSource("TOML", read_tools(toml_value(text), name))
-    if ending == ".py" or (ending not in (".yaml", ".yml") and _PYTHON.search(text)):
+    if ending == ".py":
         return _python(text, name)
+    if ending not in (".yaml", ".yml"):
+        not_python: Unreadable | None = None
+        if _PYTHON.search(text):
+            try:
+                return _python(text, name)
+            except Unreadable as error:
+                not_python = error
+        if _AT_FENCE.search(text):
+            return _blocks(text, request)
+        if language := language_by_content(text):
+            raise Unreadable(_of_language(language))
+        if not_python:
+            raise not_python
     if ending in (".yaml", ".yml") or _YAML.search(text):
         return _value("YAML", yaml_value(text), name, request)
-    raise Unreadable(f"Unknown format. Import {_FORMS}.")
+    raise Unreadable(f"{_UNKNOWN} Import {_FORMS}.")
+
+
+def _of_language(language: str) -> str:
+    return (
+        f"This is {language}; of source code only Python is read. Import the tools in the form in"
+        " which the program sends them, as JSON, or import the MCP server that it is."
+    )
 
 
 def _start(text: str) -> str:
@@ -137,14 +172,96 @@ def _start(text: str) -> str:
     return after if after in ("{", "[") else text.lstrip()[:1]
 
 
-def _fenced_code(text: str) -> str:
-    """The first fenced block of Markdown; its lines keep their numbers."""
-    lines = text.split("\n")
-    fences = [place for place, line in enumerate(lines) if line.lstrip().startswith(_FENCE)]
-    if not fences:
+def _blocks(text: str, request: _ImportRequest) -> _ToolSource:
+    """The content of all fenced blocks of Markdown; each keeps the numbers of its lines."""
+    blocks = code_blocks(text)
+    if not blocks:
         raise Unreadable(f"It contains no code block (```). Import {_FORMS}.")
-    first, last = fences[0], (fences[1] if len(fences) > 1 else len(lines))
-    return "\n" * (first + 1) + "\n".join(lines[first + 1 : last])
+    if len(blocks) * text.count("\n") > _MOST_PADDED:
+        raise Unreadable(
+            f"It has {len(blocks):,} code blocks, which are too many in a text of this length;"
+            " import the block with the tools or servers."
+        )
+    sources: list[_ToolSource] = []
+    unused: list[tuple[CodeBlock, str, _ToolSource | None]] = []
+    for block in blocks:
+        try:
+            source = _read_source("\n" * (block.line - 1) + block.text, "", request)
+            has_any, items = _peek(source.items)
+        except Unreadable as error:
+            unused.append((block, str(error), None))
+            continue
+        source = replace(source, items=items)
+        if has_any:
+            sources.append(source)
+        else:
+            unused.append((block, "", source))
+    if not sources:
+        return _of_unused(unused)
+    if len(sources) == 1 and not unused:
+        return sources[0]
+    notes = [note for source in sources for note in source.notes]
+    if unused:
+        notes.append(_count_unused(unused, len(blocks)))
+    choices = sources[0].choices if len(sources) == 1 else None
+    items = _each_once(chain.from_iterable(source.items for source in sources))
+    return _ToolSource(sources[0].kind, items, list(dict.fromkeys(notes)), choices)
+
+
+def _peek(
+    items: Iterable[ImportedTool | ImportedServer],
+) -> tuple[bool, Iterable[ImportedTool | ImportedServer]]:
+    """Whether one of `items` is a tool or a server, and the same items."""
+    seen: list[ImportedTool | ImportedServer] = []
+    left = iter(items)
+    for item in left:
+        seen.append(item)
+        if isinstance(item, ImportedServer) or item.tool is not None or item.kind:
+            return True, chain(seen, left)
+    return False, seen
+
+
+def _of_unused(unused: Sequence[tuple[CodeBlock, str, _ToolSource | None]]) -> _ToolSource:
+    """What the blocks of a text without any tool or server have: their refusals, or the reasons why
+    they cannot be read."""
+    refused = [source for _, _, source in unused if source is not None]
+    items = [item for source in refused for item in source.items]
+    if items:
+        return _ToolSource(refused[0].kind, items)
+    reasons = [(block, problem) for block, problem, _ in unused if problem]
+    known = [reason for reason in reasons if not reason[1].startswith(_UNKNOWN)] or reasons
+    if len(unused) == 1 and known:
+        raise Unreadable(known[0][1])
+    sentences = " ".join(f"Block at line {block.line}: {problem}" for block, problem in known[:3])
+    problem = f"None of its {len(unused)} code blocks holds tools or servers."
+    raise Unreadable(f"{problem} {sentences or f'Import {_FORMS}.'}")
+
+
+def _count_unused(unused: Sequence[tuple[CodeBlock, str, _ToolSource | None]], count: int) -> str:
+    lines = ", ".join(str(block.line) for block, _, _ in unused[:8])
+    more = ", …" if len(unused) > 8 else ""
+    return (
+        f"Code blocks without a tool or server that can be read: {len(unused)} of {count}, at"
+        f" line{'s' if len(unused) > 1 else ''} {lines}{more}."
+    )
+
+
+def _each_once(
+    items: Iterable[ImportedTool | ImportedServer],
+) -> Iterator[ImportedTool | ImportedServer]:
+    """The items of several blocks: what several show alike is one, and servers have names of their
+    own."""
+    seen: set[tuple[str, ...]] = set()
+    names: set[str] = set()
+    for item in items:
+        hidden = item.replaced if isinstance(item, ImportedServer) else ()
+        shown = (repr(item), *(replaced.value for replaced in hidden))
+        if shown in seen:
+            continue
+        seen.add(shown)
+        if isinstance(item, ImportedServer) and item.server is not None:
+            item = with_free_name(item, names)
+        yield item
 
 
 def _is_toml(text: str, ending: str) -> bool:

@@ -192,6 +192,142 @@ def test_a_block_between_fences_is_read(text: str, name: str, kind: str) -> None
     assert [one.kind for one in import_tools(text, name).tools] == [kind]
 
 
+SERVERS = '{"mcpServers": {"notes": {"command": "npx", "args": ["-y", "notes"]}}}'
+IN_DOCKER = '{"mcpServers": {"notes": {"command": "docker", "args": ["run", "notes"]}}}'
+IN_PYTHON = f'def f():\n    """\n```json\n{SERVERS}\n```\n"""\n'
+README = f"""<p align="center"><img src="x.png"></p>
+
+# Notes
+
+```bash
+npm install -g notes
+```
+
+For Claude Desktop:
+
+```json
+{SERVERS}
+```
+
+- with Docker:
+
+  ~~~jsonc
+  // or this
+  {IN_DOCKER}
+  ~~~
+
+and once more, and what it answers:
+
+````json
+{SERVERS}
+````
+
+```json
+{{"temperature": 3, "unit": "C"}}
+```
+
+and its tool:
+
+```python
+def add(a: int, b: int) -> int:
+    \"\"\"Adds two numbers.\"\"\"
+    return a + b
+```
+
+```toml
+[mcp_servers.other]
+command = "x"
+```
+"""
+
+
+@each_row("name", ["README.md", "notes.markdown", "page.mdx"])
+def test_markdown_with_several_blocks_gives_the_tools_and_servers_of_all(name: str) -> None:
+    imported = import_tools(README, name)
+    assert imported.problem == ""
+    assert [tool.name for tool in imported.tools] == ["add"]
+    assert [(one.name, one.server and one.server.command) for one in imported.servers] == [
+        ("notes", "npx"),
+        ("notes_2", "docker"),
+        ("other", "x"),
+    ]
+    assert "Code blocks without a tool or server that can be read: 2 of 7, at lines 6, 29." in (
+        imported.notes
+    )
+
+
+def test_markdown_without_a_name_is_known_by_its_blocks() -> None:
+    text = f"# Notes\n\nclass room\n\n```sh\nnpm i notes\n```\n\n```json\n{SERVERS}\n```\n"
+    (server,) = import_tools(text).servers
+    assert server.name == "notes"
+    assert import_tools(IN_PYTHON).servers == ()
+
+
+def test_markdown_refusal_of_a_server_is_shown_beside_a_good_one() -> None:
+    bad = '{"mcpServers": {"socket": {"type": "websocket", "url": "https://h.example"}}}'
+    imported = import_tools(f"```\n{SERVERS}\n```\n\n```\n{bad}\n```", "a.md")
+    assert [(one.name, bool(one.problem)) for one in imported.servers] == [
+        ("notes", False),
+        ("socket", True),
+    ]
+
+
+def test_markdown_without_any_says_what_each_block_lacks() -> None:
+    text = '```sh\nls\n```\n\n```json\n{"mcpServers": {"a": ...}}\n```\n\n```ts\nconst a = 1;\n```'
+    problem = import_tools(text, "README.md").problem
+    assert "None of its 3 code blocks holds tools or servers." in problem
+    assert "Block at line 6: This is not valid JSON. Line 6, column 22" in problem
+    assert "Block at line 10: This is JavaScript or TypeScript" in problem
+
+
+def test_markdown_with_very_many_blocks_is_refused() -> None:
+    problem = import_tools("```\nx\n```\n" * 2_000, "README.md").problem
+    assert "It has 2,000 code blocks" in problem
+
+
+SOURCES = {
+    "TypeScript": """import { tool } from "ai";
+import { z } from "zod";
+type Price = { sku: string };
+export const price = tool({ inputSchema: z.object({ sku: z.string() }) });
+""",
+    "JavaScript or TypeScript": """import { tool } from "ai";
+export const price = tool({ description: "Price" });
+""",
+    "Go": 'package main\n\nimport "fmt"\n\nfunc main() { fmt.Println("x") }\n',
+    "Rust": "use rmcp::tool;\n\npub fn add(a: i32) -> i32 { a }\n",
+    "Java": "package a.b;\n\nimport java.util.List;\n\npublic class Tools {}\n",
+    "C#": "using System;\n\nnamespace Tools;\n\npublic class A {}\n",
+    "C": "#include <stdio.h>\nint main() { return 0; }\n",
+    "a shell script": "#!/usr/bin/env bash\nexport A=1\n",
+}
+
+
+@each_row("language", SOURCES)
+def test_source_of_another_language_is_called_by_its_name(language: str) -> None:
+    problem = import_tools(SOURCES[language]).problem
+    assert problem.startswith(f"This is {language}; of source code only Python is read.")
+
+
+@each_row(
+    ("name", "language"),
+    [
+        *(("tools.ts", "TypeScript"), ("Tools.TSX", "TypeScript"), ("tools.mjs", "JavaScript")),
+        *(("tools.go", "Go"), ("tools.rs", "Rust"), ("Tools.java", "Java"), ("tools.rb", "Ruby")),
+    ],
+)
+def test_source_file_is_of_the_language_of_its_ending(name: str, language: str) -> None:
+    problem = import_tools(SOURCES["JavaScript or TypeScript"], name).problem
+    assert problem.startswith(f"This is {language}; of source code only Python is read.")
+    assert [tool.name for tool in import_tools(ANTHROPIC, name).tools] == ["get_w"]
+
+
+@each_row("text", ["import os\ndef f(:\n", "class A:\nx y z\n", "x = [\n"])
+def test_python_with_a_fault_is_still_called_python(text: str) -> None:
+    assert "this is not valid Python" in import_tools(text).problem
+    assert "this is not valid Python" in import_tools(SOURCES["TypeScript"], "a.py").problem
+
+
 def test_the_lines_of_a_block_are_those_of_the_text() -> None:
     assert "Line 3, column 1" in import_tools('```json\n{"a":\n}\n```').problem
     assert "no code block" in import_tools("# Notes", "notes.md").problem
