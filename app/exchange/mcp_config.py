@@ -226,6 +226,11 @@ def _server(name: str, entry: Mapping[str, Any], reading: _ServerReader) -> Serv
         raise _InvalidServer("A server has either a command or a url; write one of them.")
     if urls and not re.match(r"https?://[^/\s]", urls[0]):
         raise _InvalidServer("The url of a server begins with http:// or https://; correct it.")
+    if urls and "${" in reading.placeholders.to_variables(re.split(r"[/?#]", urls[0])[2]):
+        raise _InvalidServer(
+            f"Its url {clip(urls[0])!a} has a placeholder in the place of the host; write the"
+            " address itself there."
+        )
     start_s = _wait(entry, _START_TIMES, reading)
     call_s = _wait(entry, _CALL_TIMES, reading)
     if call_s is None and entry.get("timeout") is not None:
@@ -257,6 +262,9 @@ def _check_transport(
     for kind in kinds:
         known = re.sub(r"[-_ ]", "", kind).lower()
         if known in _STDIO or known in _HTTP:
+            if known in (_HTTP if has_command else _STDIO) and kind != "local":
+                by = "command; it is asked by stdio" if has_command else "url; it is asked by HTTP"
+                reading.notes.append(f"Its type is {kind}, but it has a {by}.")
             continue
         if has_command and not urls:
             reading.notes.append(

@@ -3,9 +3,11 @@
 Known: `mcpServers` at any place (Claude, also below `projects`, Cursor, Windsurf, Cline, Roo, Amp,
 Gemini CLI, Kiro, LibreChat, Continue), `servers` (VS Code), `mcp_servers` (Codex),
 `context_servers` (Zed), `mcp` (opencode, Crush), `extensions` (Goose), the manifest of an MCP
-bundle, `server.json` of the registry, and servers by name at the top level.
+bundle, `server.json` of the registry, `server.yaml` of Docker, and servers by name at the top
+level.
 https://github.com/modelcontextprotocol/mcpb/blob/main/MANIFEST.md
 https://github.com/modelcontextprotocol/registry/blob/main/docs/reference/server-json
+https://github.com/docker/mcp-registry
 https://block.github.io/goose/docs/getting-started/using-extensions
 """
 
@@ -22,7 +24,10 @@ from app.core.late import dataclass
 from app.exchange.tool_entry import clip
 from app.secrets.config_secrets import variable_name
 
-_SURE = ("mcpServers", "mcp_servers", "mcp-servers", "modelContextProtocolServers")
+_SURE = (
+    *("mcpServers", "mcp_servers", "mcp-servers", "modelContextProtocolServers"),
+    *("stdio_servers", "sse_servers", "shttp_servers"),  # OpenHands
+)
 """Members that only contain servers, even if they are empty, and wherever they are."""
 _KEYS = (*_SURE, "servers", "context_servers")
 URLS = ("url", "httpUrl", "serverUrl", "serverURL", "baseUrl", "uri")
@@ -60,6 +65,8 @@ def server_entries(entry: Mapping[str, Any]) -> list[ServerEntry] | None:
     """The servers in `entry`, or None if it is not such a file."""
     if _is_bundle(entry):
         return [_from_bundle(entry)]
+    if _is_of_docker(entry):
+        return [_from_docker(entry)]
     if (published := _published(entry)) is not None:
         return [located for server in published for located in _from_registry(server)]
     held = list(_held(entry))
@@ -122,7 +129,7 @@ def _held(holder: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[lis
             case Mapping() if _holds_servers(value, sure=sure and not path[1:], deep=len(path) > 1):
                 named = [ServerEntry(name, server) for name, server in value.items()]
                 yield [_with_place(server, path) for server in named]
-            case list() if sure and any(map(_is_listed, value)):
+            case list() if any(_is_listed(server, named=not sure) for server in value):
                 listed = [
                     ServerEntry(_server_name(inner), inner) for inner in map(_from_list, value)
                 ]
@@ -138,12 +145,18 @@ def _holds_servers(value: Mapping[str, Any], *, sure: bool, deep: bool) -> bool:
     return sure or any(isinstance(server, Mapping) for server in value.values())
 
 
-def _is_listed(entry: Any) -> bool:
-    return is_server(_from_list(entry))
+def _is_listed(entry: Any, *, named: bool) -> bool:
+    """Whether an entry of a list is a server. What else has a list of `servers` does not name
+    them."""
+    server = _from_list(entry)
+    return is_server(server) and (not named or "name" in server)
 
 
 def _from_list(entry: Any) -> Any:
-    """An entry of a list, where older files of Continue have the server below `transport`."""
+    """An entry of a list, where OpenHands may have a bare address, and older files of Continue have
+    the server below `transport`."""
+    if isinstance(entry, str) and "://" in entry:
+        return {"url": entry}
     inner = entry.get("transport") if isinstance(entry, Mapping) else None
     return (
         {**inner, **{k: v for k, v in entry.items() if k != "transport"}}
@@ -196,10 +209,11 @@ def _of_projects(server: ServerEntry, projects: Sequence[str]) -> ServerEntry:
 
 def _input_defaults(entry: Mapping[str, Any]) -> dict[str, str]:
     """The defaults of what VS Code asks for, by the text in the braces of its placeholder."""
-    inputs = entry.get("inputs")
+    inner = entry.get("mcp")
+    inputs = (inner if isinstance(inner, Mapping) else entry).get("inputs")
     return {
         f"input:{asked['id']}": asked["default"]
-        for asked in (inputs if isinstance(inputs, list) else [])
+        for asked in _list_of(inputs)
         if isinstance(asked, Mapping)
         and isinstance(asked.get("id"), str)
         and isinstance(asked.get("default"), str)
@@ -299,6 +313,34 @@ def _from_bundle(manifest: Mapping[str, Any]) -> ServerEntry:
     return ServerEntry(name, entry, tuple(notes), defaults=defaults)
 
 
+# -- the catalogue of Docker
+
+
+def _is_of_docker(entry: Mapping[str, Any]) -> bool:
+    return (
+        entry.get("type") == "server"
+        and isinstance(entry.get("image"), str)
+        and isinstance(entry.get("name"), str)
+    )
+
+
+def _from_docker(entry: Mapping[str, Any]) -> ServerEntry:
+    """The server in a container, with the variables that its settings and secrets are given to."""
+    config, run = (_object_of(entry.get(key)) for key in ("config", "run"))
+    env = {}
+    for setting in (*_list_of(config.get("secrets")), *_list_of(config.get("env"))):
+        if isinstance(setting, Mapping):
+            name, value = setting.get("env", setting.get("name")), setting.get("value")
+            if isinstance(name, str):
+                env[name] = value if isinstance(value, str) else f"${{{name}}}"
+    volumes = [word for word in _list_of(run.get("volumes")) if isinstance(word, str)]
+    passed = [word for name in env for word in ("-e", name)]
+    mounted = [word for volume in volumes for word in ("-v", volume)]
+    command = _list_of(run.get("command"))
+    args = ["run", "-i", "--rm", *passed, *mounted, entry["image"], *command]
+    return ServerEntry(entry["name"], {"command": "docker", "args": args, "env": env})
+
+
 # -- the registry
 
 
@@ -326,6 +368,10 @@ def _is_published(server: Mapping[str, Any]) -> bool:
         isinstance(part, Mapping) and isinstance(part.get("url"), str) and _member(part, "type")
         for part in _list_of(remotes)
     )
+
+
+def _object_of(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _list_of(value: Any) -> list[Any]:

@@ -17,7 +17,7 @@ from app.secrets.config_secrets import secrets_in, variable, variable_name
 _PLACE = re.compile(
     r"\$\{\{(?P<expression>[^{}]*)\}\}"
     r"|\$\{(?P<braced>[^{}]*)\}"
-    r"|(?<!\$)\{\{\s*(?P<template>[A-Za-z_][\w.-]*)\s*(?:\|[^{}]*)?\}\}"
+    r"|(?<!\$)\{\{\s*\$?(?P<template>[A-Za-z_][\w.-]*)\s*(?:\|[^{}]*)?\}\}"
     r"|(?<![\w$])\{(?P<held>env|file):(?P<held_name>[^{}]+)\}"
     r"|%(?P<windows>[A-Z_][A-Z0-9_]{2,}(?:\([A-Z0-9]+\))?)%"
     r"|%(?P<windows_known>(?i:appdata|localappdata|userprofile|homepath|homedrive|username|temp"
@@ -25,6 +25,7 @@ _PLACE = re.compile(
     r"|\$env:(?P<powershell>[A-Za-z_][A-Za-z0-9_]*)"
     r"|(?<![\w$\\])\$(?P<bare>[A-Z_][A-Z0-9_]*)(?!\w)"
     r"|(?<![\w$\\])\$\((?P<command>[^()]+)\)"
+    r"|\bop://(?P<vault>[\w.-]+(?:/[\w .-]+)*)"
 )
 """Not matched: `%20` and other escapes of URLs, `{id}`, `{{.Names}}` of Go templates."""
 _FOR_PEOPLE = re.compile(r"<[A-Za-z][\w.-]*(?: [\w.-]+){0,6}>")
@@ -129,6 +130,9 @@ class Placeholders:
         if match["held"] == "file":
             named = name if VARIABLE.fullmatch(name) else variable_name(self.server, name or "file")
             return self._filled(whole, "opencode", named)
+        if vault := match["vault"]:
+            named = name if VARIABLE.fullmatch(name) else variable_name(vault)
+            return self._filled(whole, "1Password", named)
         if command := match["command"]:
             words = name if VARIABLE.fullmatch(name) else command
             return self._filled(whole, "A shell", variable_name(self.server, words))

@@ -12,6 +12,8 @@ MARKDOWN = (".md", ".markdown", ".mdx", ".mdc")
 """Endings of Markdown files."""
 
 _FENCE = re.compile(r"[ \t]*(?P<fence>`{3,}(?=[^`]*$)|~{3,})(?P<info>.*)")
+_FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(.*?)\n---[ \t]*\r?(?:\n|\Z)", re.DOTALL)
+_SERVERS = re.compile(r"(?m)^mcp[-_]?[sS]ervers:")
 _LANGUAGES: Mapping[str, str] = {
     **dict.fromkeys((".ts", ".tsx", ".mts", ".cts"), "TypeScript"),
     **dict.fromkeys((".js", ".jsx", ".mjs", ".cjs"), "JavaScript"),
@@ -52,10 +54,14 @@ class CodeBlock:
 
 
 def code_blocks(text: str) -> list[CodeBlock]:
-    """The fenced blocks of Markdown, in order; the last may be open.
+    """The fenced blocks of Markdown, in order; the last may be open. The front matter of an agent
+    is a block, too, if it has MCP servers.
     https://spec.commonmark.org/0.31.2/#fenced-code-blocks
     """
     blocks: list[CodeBlock] = []
+    front = _FRONT_MATTER.match(text)
+    if front and _SERVERS.search(front[1]):
+        blocks.append(CodeBlock(front[1], 2))
     fence, indent, first, inside = "", 0, 0, list[str]()
     for number, line in enumerate(text.split("\n"), 1):
         match = _FENCE.match(line.rstrip("\r"))

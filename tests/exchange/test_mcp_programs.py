@@ -110,6 +110,33 @@ mcpServers:
 """
 ZED = """{"context_servers": {"ext": {"source": "extension", "settings": {"a": 1}},
  "c": {"source": "custom", "command": "npx", "timeout": 60}}}"""
+DOCKER = """
+name: notes
+image: mcp/notes
+type: server
+meta: {category: search}
+about: {title: Notes, description: Keeps notes.}
+config:
+  secrets: [{name: notes.token, env: NOTES_TOKEN, example: "<token>"}]
+  env: [{name: NOTES_URL, example: "https://h.example", value: "{{notes.url}}"}]
+run: {command: [--transport=stdio], volumes: ["/srv:/srv"]}
+"""
+OPENHANDS = """
+[mcp]
+sse_servers = ["https://a.example/sse", {url = "https://b.example/sse"}]
+stdio_servers = [{name = "fetch", command = "uvx", args = ["mcp-server-fetch"]}]
+"""
+LIST = '{"servers": [{"name": "a", "command": "x", "args": ["y"]}]}'
+VSCODE_SETTINGS = """{"editor.tabSize": 2, "mcp": {"inputs": [{"id": "r", "default": "eu"}],
+ "servers": {"a": {"command": "x", "args": ["${input:r}"]}}}}"""
+AGENT = """---
+name: helper
+description: Helps.
+mcp-servers:
+  a: {type: local, command: x, args: [y], tools: ["*"]}
+---
+# You are a helper
+"""
 PLUGIN = '{"name": "p", "version": "1", "mcpServers": "./.mcp.json"}'
 
 FILES: dict[str, tuple[str, list[Server | str], list[str]]] = {
@@ -263,6 +290,33 @@ FILES: dict[str, tuple[str, list[Server | str], list[str]]] = {
         ["It is an extension, which its own program starts", Server("c", "npx", call_s=60)],
         ["Its timeout 60 was read as seconds"],
     ),
+    "the catalogue of Docker": (
+        DOCKER,
+        [
+            Server(
+                "notes",
+                "docker",
+                (
+                    *("run", "-i", "--rm", "-e", "NOTES_TOKEN", "-e", "NOTES_URL"),
+                    *("-v", "/srv:/srv", "mcp/notes", "--transport=stdio"),
+                ),
+                {"NOTES_TOKEN": "${NOTES_TOKEN}", "NOTES_URL": "${notes_url}"},
+            )
+        ],
+        ["Another program fills in {{notes.url}}"],
+    ),
+    "OpenHands": (
+        OPENHANDS,
+        [
+            Server("a.example", url="https://a.example/sse"),
+            Server("b.example", url="https://b.example/sse"),
+            Server("fetch", "uvx", ("mcp-server-fetch",)),
+        ],
+        [],
+    ),
+    "a list of servers": (LIST, [Server("a", "x", ("y",))], []),
+    "settings of VS Code": (VSCODE_SETTINGS, [Server("a", "x", ("${A_R:-eu}",))], []),
+    "an agent with front matter": (AGENT, [Server("a", "x", ("y",))], ["Left out: tools."]),
     "a plugin of Claude Code": (PLUGIN, ["Its servers are in the file './.mcp.json'"], []),
 }
 
@@ -275,7 +329,7 @@ def read(entry: Any) -> ImportedServer:
 @each_row("program", FILES)
 def test_servers_of_a_file_of_a_program_are_read_or_refused_with_the_reason(program: str) -> None:
     text, expected, notes = FILES[program]
-    imported = import_tools(text)
+    imported = import_tools(text, "helper.agent.md" if text is AGENT else "")
     assert (imported.problem, imported.tools) == ("", ())
     for server, right in zip(imported.servers, expected, strict=True):
         if isinstance(right, Server):
@@ -330,6 +384,8 @@ def test_schema_that_describes_servers_is_a_tool(text: str) -> None:
         ({"type": "openapi", "url": "https://h.example/openapi.json"}, "Its type is openapi"),
         ({"type": "builtin", "name": "developer"}, "Its type is builtin"),
         ({"type": "sdk", "name": "own"}, "Its type is sdk"),
+        ({"url": "https://${HOST}/mcp"}, "has a placeholder in the place of the host"),
+        ({"url": "https://{{tenant}}.h.example/mcp"}, "in the place of the host"),
     ],
 )
 def test_server_by_another_transport_is_refused_with_its_name(entry: Any, reason: str) -> None:
@@ -348,6 +404,20 @@ def test_server_by_another_transport_is_refused_with_its_name(entry: Any, reason
 def test_server_by_streamable_http_in_any_spelling_is_taken(kind: str) -> None:
     imported = read({"type": kind, "url": "https://h.example/mcp"})
     assert imported.server == Server("s", url="https://h.example/mcp")
+
+
+@each_row(
+    ("entry", "note"),
+    [
+        ({"type": "http", "command": "x"}, "Its type is http, but it has a command"),
+        ({"transport": "sse", "command": "x"}, "Its type is sse, but it has a command"),
+        ({"type": "stdio", "url": "https://h.example"}, "Its type is stdio, but it has a url"),
+    ],
+)
+def test_type_that_does_not_fit_the_rest_is_noted(entry: Any, note: str) -> None:
+    imported = read(entry)
+    assert imported.server is not None
+    assert note in " ".join(imported.notes)
 
 
 def test_command_of_an_unknown_type_is_taken_with_a_note() -> None:
@@ -414,6 +484,8 @@ PLACEHOLDERS: list[tuple[str, str, str]] = [
     ("${settings.region}", "${SETTINGS_REGION}", "Another program fills in"),
     ("{file:~/.key}", "${V}", "opencode fills in {file:~/.key}"),
     ("$(pwd)/a", "${S_V}/a", "A shell fills in $(pwd)"),
+    ("op://work/item/key", "${V}", "1Password fills in op://work/item/key"),
+    ("{{ $env.TEAM }}", "${TEAM}", "Another program fills in"),
     ("<your region>", "${V}", "You are to replace <your region>."),
     ("a=<region>", "a=${REGION}", "You are to replace <region>."),
 ]
