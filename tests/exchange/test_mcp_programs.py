@@ -484,7 +484,7 @@ PLACEHOLDERS: list[tuple[str, str, str]] = [
     ("${settings.region}", "${SETTINGS_REGION}", "Another program fills in"),
     ("{file:~/.key}", "${V}", "opencode fills in {file:~/.key}"),
     ("$(pwd)/a", "${S_V}/a", "A shell fills in $(pwd)"),
-    ("op://work/item/key", "${V}", "1Password fills in op://work/item/key"),
+    ("op://team/item/key", "${V}", "1Password fills in op://team/item/key"),
     ("{{ $env.TEAM }}", "${TEAM}", "Another program fills in"),
     ("<your region>", "${V}", "You are to replace <your region>."),
     ("a=<region>", "a=${REGION}", "You are to replace <region>."),

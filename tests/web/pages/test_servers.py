@@ -189,3 +189,15 @@ async def test_times_of_a_server_are_set_in_its_form(tmp_path: Path) -> None:
         assert (await asked.post("/servers", usual, PAGE)).status == 303
         page = (await asked.get("/servers/slow", PAGE)).body.decode()
         assert "for a call" not in page
+
+
+async def test_variable_that_is_not_set_leads_to_the_place_where_its_value_is_written(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, environment={}) as engine:
+        asked = Asked(engine)
+        headers = {"X-User": "${LIBRECHAT_USER_ID}"}
+        await engine.servers.save(Server("books", url="https://h.example/mcp", headers=headers))
+        page = (await asked.get("/servers/books", PAGE)).body.decode()
+        assert "<code>LIBRECHAT_USER_ID</code> is not set in the environment" in page
+        assert '<a href="/servers/books?edit=1">write the value</a>' in page
