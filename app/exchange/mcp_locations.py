@@ -278,22 +278,15 @@ def _from_goose(name: str, extension: Mapping[str, Any]) -> ServerEntry:
 
 
 def _is_bundle(entry: Mapping[str, Any]) -> bool:
-    return ("manifest_version" in entry or "dxt_version" in entry) and isinstance(
-        entry.get("server"), Mapping
-    )
+    config = _object_of(entry.get("server")).get("mcp_config")
+    is_manifest = "manifest_version" in entry or "dxt_version" in entry
+    return is_manifest and isinstance(_object_of(config).get("command"), str)
 
 
 def _from_bundle(manifest: Mapping[str, Any]) -> ServerEntry:
     """The server of a bundle, by its command for this system."""
     name = manifest.get("name")
-    name = name if isinstance(name, str) else ""
-    config = manifest["server"].get("mcp_config")
-    if not isinstance(config, Mapping) or not isinstance(config.get("command"), str):
-        sentence = (
-            "The manifest of this bundle names no command (server.mcp_config); write the server"
-            " with its command."
-        )
-        return ServerEntry(name, None, problem=sentence)
+    config = manifest["server"]["mcp_config"]
     overrides = config.get("platform_overrides")
     own = overrides.get(sys.platform) if isinstance(overrides, Mapping) else None
     entry = {key: value for key, value in config.items() if key != "platform_overrides"}
@@ -310,7 +303,8 @@ def _from_bundle(manifest: Mapping[str, Any]) -> ServerEntry:
             defaults[f"user_config.{key}"] = text
         elif default is not None:
             notes.append(f"The default of {clip(key)} is no text and was left out.")
-    return ServerEntry(name, entry, tuple(notes), defaults=defaults)
+    called = name if isinstance(name, str) else ""
+    return ServerEntry(called, entry, tuple(notes), defaults=defaults)
 
 
 # -- the catalogue of Docker

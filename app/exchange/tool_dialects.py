@@ -96,8 +96,9 @@ def _read_object(
     servers = mcp_locations.server_entries(entry)
     if servers is not None:
         yield from mcp_config.read_servers(servers)
-    elif what := describe_file(entry):
-        yield _refuse_file(entry, what)
+    if what := describe_file(entry):  # beside its servers, no tools
+        if servers is None:
+            yield _refuse_file(entry, what)
         return
     if is_namespace(entry):
         yield from namespace_tools(entry)

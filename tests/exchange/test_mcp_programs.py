@@ -198,11 +198,6 @@ FILES: dict[str, tuple[str, list[Server | str], list[str]]] = {
         ],
         ["Claude Desktop fills in ${__dirname}, ${user_config.folder}, ${user_config.n}"],
     ),
-    "a bundle without a command": (
-        '{"dxt_version": "0.1", "name": "n", "server": {"type": "uv", "entry_point": "s.py"}}',
-        ["names no command (server.mcp_config)"],
-        [],
-    ),
     "server.json": (
         REGISTRY,
         [
