@@ -183,7 +183,7 @@ def parse_module(source: str) -> ast.Module:
     except SyntaxError as error:
         what = "a number has too many digits" if "digits" in error.msg else error.msg
         line = error.lineno or 1
-        newer = newer_syntax(source)
+        newer = newer_syntax(source, line)
         if newer is not None:
             raise Unreadable(newer.sentence, newer.line) from None
         raise Unreadable(f"Line {line}: this is not valid Python: {what}.", line) from None

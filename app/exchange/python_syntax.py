@@ -48,16 +48,20 @@ class NewerSyntax:
         )
 
 
-def newer_syntax(source: str, running: tuple[int, int] = _RUNNING) -> NewerSyntax | None:
+def newer_syntax(
+    source: str, error_line: int | None = None, running: tuple[int, int] = _RUNNING
+) -> NewerSyntax | None:
     """What in `source`, which `running` cannot parse, needs the newest Python of all; None if
-    nothing that is known does."""
+    nothing that is known does, or if the error is in `error_line`, before any of it."""
     strings = _Strings(source)
     signs = strings.signs
     for version, what, sign in _SIGNS:
         for place in re.finditer(sign, strings.code, re.M):
             signs.append(NewerSyntax(version, strings.code.count("\n", 0, place.end()) + 1, what))
     signs = [newer for newer in signs if newer.version > running]
-    return max(signs, key=lambda newer: (newer.version, -newer.line)) if signs else None
+    if not signs or (error_line and error_line < min(newer.line for newer in signs)):
+        return None
+    return max(signs, key=lambda newer: (newer.version, -newer.line))
 
 
 class _Strings:

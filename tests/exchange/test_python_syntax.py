@@ -44,15 +44,15 @@ NOTHING = {
 @pytest.mark.parametrize("shape", NEWER)
 def test_newer_syntax_is_named_by_version_and_line(shape: str) -> None:
     source, version, line = NEWER[shape]
-    newer = newer_syntax(source, OLD)
+    newer = newer_syntax(source, running=OLD)
     assert newer is not None
     assert (newer.version, newer.line) == (version, line)
-    assert newer_syntax(source, version) is None
+    assert newer_syntax(source, running=version) is None
 
 
 @pytest.mark.parametrize("shape", NOTHING)
 def test_what_every_python_reads_is_not_named(shape: str) -> None:
-    assert newer_syntax(NOTHING[shape], OLD) is None
+    assert newer_syntax(NOTHING[shape], running=OLD) is None
 
 
 PEP_695 = (
