@@ -148,8 +148,13 @@ def _check_python(config: Mapping[str, Any]) -> None:
             "A Python tool's file is an absolute path, like /home/you/tools.py.",
             "/config/file",
         )
-    if not config["function"].isidentifier():
-        bad("A Python tool's function is a bare name, like get_weather.", "/config/function")
+    holder, dot, member = config["function"].partition(".")
+    if not holder.isidentifier() or (dot and not NAME.fullmatch(member)):
+        bad(
+            "A Python tool's function is a bare name, like get_weather, or the name of what holds "
+            "the tool, a dot and the tool's name, like toolkit.get_weather.",
+            "/config/function",
+        )
     interpreter = config.get("interpreter", "")
     if not isinstance(interpreter, str) or "\0" in interpreter:
         bad("config.interpreter is the path of a Python, or left out.", "/config/interpreter")

@@ -20,7 +20,7 @@ from app.core.tools import Tool
 from app.exchange.python_source import functions
 from app.executors import run_with_limits
 from app.executors.executor import Invocation
-from app.executors.python import conversion, runner
+from app.executors.python import conversion, location, runner
 from tests.tables import each_row
 
 TOOLS = '''
@@ -180,6 +180,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[runner.Fil
     """The file as the child has it, in this process."""
     (tmp_path / "tools.py").write_text(TOOLS)
     monkeypatch.setattr(runner, "conversion", conversion)
+    monkeypatch.setattr(runner, "location", location)
     monkeypatch.setattr(sys, "path", sys.path[:])
     monkeypatch.setattr(sys, "meta_path", sys.meta_path[:])
     monkeypatch.setitem(sys.modules, "pydantic", None)

@@ -315,8 +315,9 @@ async def test_other_interpreters(folder: Path, version: str) -> None:
     assert result.text == "x in celsius"
 
 
-def test_runner_speaks_old_python() -> None:
-    source = Path(runner.__file__).read_text()
+@pytest.mark.parametrize("name", ["runner", "conversion", "location", "frameworks", "read_tools"])
+def test_files_of_the_child_are_python_3_8(name: str) -> None:
+    source = Path(runner.__file__).with_name(f"{name}.py").read_text()
     ast.parse(source, feature_version=(3, 8))
 
 

@@ -56,6 +56,7 @@ from app.executors.executor import (
     by_path,
     image_content,
 )
+from app.executors.python.location import locate
 
 # A child process that runs functions of one Python file, one call at a time.
 #
@@ -65,6 +66,9 @@ from app.executors.executor import (
 # repeated.
 
 _RUNNER = Path(__file__).with_name("runner.py")
+READER = str(Path(__file__).with_name("read_tools.py"))
+"""Lists the tools of another file: itself a file with a function `read`."""
+
 _END_S = 6.0
 _LAST_WORDS_S = 1.0
 _CHUNK = 64 * 1024
@@ -476,8 +480,24 @@ def keeps_process(tool: Tool) -> bool:
 async def check_file(session: str, tool: Tool, arguments: str) -> CallCheck:
     """Includes the digest of the tool's file."""
     code = await asyncio.to_thread(code_of, tool)
-    problems = (_state_note(tool),) if keeps_process(tool) else ()
+    problems = await asyncio.to_thread(_package_notes, tool)
+    if keeps_process(tool):
+        problems = (_state_note(tool), *problems)
     return CallCheck(code, problems, parallel_safe=tool.parallel_safe)
+
+
+def _package_notes(tool: Tool) -> tuple[Problem, ...]:
+    """That other files run as well: the digest of a call is that of the tool's file alone."""
+    name = str(tool.config.get("file", ""))
+    place = locate(str(_file(name)), b"")
+    if not place.package or name.startswith(SHIPPED):
+        return ()
+    sentence = (
+        f"Its file is imported as {place.name} from {place.first}: the __init__.py of its package "
+        "runs first. This approval is bound to the content of the tool's own file, not to that of "
+        "the files that it imports."
+    )
+    return (Problem("note", sentence),)
 
 
 def _state_note(tool: Tool) -> Problem:

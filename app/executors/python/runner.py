@@ -38,7 +38,7 @@ import signal
 import time
 import traceback
 import types
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.machinery import SourceFileLoader
 from typing import Any, Callable, NoReturn, Optional  # noqa: UP035 - as Python 3.8 knows them
 
 GRACE_S = 0.3
@@ -51,8 +51,8 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 1638
 
 
 def main() -> NoReturn:
-    global conversion
-    channel, conversion = int(sys.argv[1]), beside("conversion")
+    global conversion, location
+    channel, conversion, location = int(sys.argv[1]), beside("conversion"), beside("location")
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     wake, woken = os.pipe()
     os.set_blocking(woken, False)
@@ -79,6 +79,16 @@ def beside(name: str) -> Any:
     code: Any = SourceFileLoader(name, path).get_code(name)
     exec(code, module.__dict__)  # noqa: S102 - a file of ours
     return module
+
+
+def frameworks() -> Any:
+    """The table of agent frameworks, loaded when a file has something other than functions."""
+    if not TABLE:
+        TABLE.append(beside("frameworks"))
+    return TABLE[0]
+
+
+TABLE: list[Any] = []
 
 
 # -- the guard
@@ -257,7 +267,7 @@ def answer_of(job: dict[str, Any], arguments: bytes, file: File) -> dict[str, An
     try:
         answer = result_of(job, json.loads(arguments, parse_float=exact), file)
     except BaseException as error:  # SystemExit and KeyboardInterrupt come from the tool here
-        answer = failure_of(error, job["file"])
+        answer = failure_of(error, job["file"], file.where)
     with contextlib.suppress(BaseException):  # the tool may have replaced them by anything
         sys.stdout.flush()
         sys.stderr.flush()
@@ -314,25 +324,8 @@ def exact(word: str) -> Any:
 
 
 conversion: Any = None
-"""The module of that name, loaded on first use."""
-
-
-class NotOurs:
-    """Keeps the playground's own package `app` from being imported in place of the tool's."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if name != "app":
-            return None
-        others = [
-            entry
-            for entry in sys.path
-            if os.path.realpath(os.path.join(entry or ".", "app")) != OURS
-            and not os.path.isdir(os.path.join(entry or ".", "app", "_data"))
-        ]
-        spec = PathFinder.find_spec(name, others)
-        if spec is None:
-            raise ModuleNotFoundError("No module named 'app'", name="app")
-        return spec
+location: Any = None
+"""The modules of these names, loaded at the start."""
 
 
 def result_of(job: dict[str, Any], arguments: dict[str, Any], file: File) -> dict[str, Any]:
@@ -416,10 +409,12 @@ class File:
     def __init__(self, path: str) -> None:
         self.path = path
         self.loaded = False
-        self.module = types.ModuleType("tool_file")
+        self.module = types.ModuleType(path)  # replaced by `load`
+        self.where = ""
         self.source = b""
         self.staged: dict[str, list[Any]] = {}
         self.modelled: set[str] = set()
+        self.made: dict[str, Any] = {}
         self.imported: dict[str, Any] = {}
         self.looked_at = {path}
 
@@ -461,10 +456,15 @@ class File:
             )
         if not self.loaded:
             self.load()
-        value = getattr(self.module, name, None)
-        if value is not None and is_function(value):
+        held, _, tool_name = name.partition(".")
+        value = getattr(self.module, held, None)
+        if tool_name:
+            value = frameworks().member_named(value, tool_name, held)
+        if value is not None and is_plain_function(value):
             self.describe(name, value)
             return value, None
+        if value is not None and (tool := self.framework_tool(name, value)) is not None:
+            return tool, None
         # A framework's tool, made from a function by a decorator or a call.
         model = getattr(value, "args_schema", None) if name in self.modelled else None
         staged = self.staged.get(name, ())
@@ -480,6 +480,27 @@ class File:
             )
         known = ", ".join(sorted(self.names()))
         raise CallFailure(f"{self.path} has no function {name}; it has: {known}.")
+
+    def framework_tool(self, name: str, value: Any) -> Callable[..., Any] | None:
+        """The function of a framework's tool, or what calls the tool in the framework's own way.
+        None if the function below its decorator is to be called, and for anything else."""
+        table = frameworks()
+        if name not in self.made:
+            try:
+                self.made[name] = table.tool_object(value)
+            except table.NoSchema as problem:
+                raise CallFailure(str(problem)) from None
+        row, tool = self.made[name]
+        if isinstance(tool, table.HeldTool):
+            return tool.function if is_function(tool.function) else None
+        if row is None:
+            return value if isinstance(value, type) else None
+        if self.staged.get(name) and not row.whole:
+            return None
+        function: Callable[..., Any] | None = row.function(tool)
+        if function is None and row.call is not None:
+            return OwnWay(row.call, tool)
+        return function
 
     def describe(self, name: str, function: Any) -> None:
         """Gives a wrapper with generic parameters the signature of the function it wraps, like
@@ -507,20 +528,35 @@ class File:
         return functions | (self.staged.keys() & there.keys())
 
     def load(self) -> None:
-        """Imports it. Always compiled: a cached version may be out of date. The bytes that are
-        compiled are those compared: nothing can change in between."""
+        """Imports it under the name that it has in its package, so that its relative imports work.
+        Its parent packages are imported first, as Python does."""
+        place = location.locate(self.path, self.source)
+        if os.path.realpath(self.path).startswith(OURS + os.sep):
+            place = place.alone(os.path.dirname(self.path), "playground_file")
+        elif place.name.partition(".")[0] in sys.modules:
+            # A package that has the name of a loaded module could not be imported: it is hidden.
+            place = place.alone(os.path.dirname(self.path))
+        name, first, last, _ = place
+        sys.path.insert(0, first)
+        sys.path += [entry for entry in last if entry not in sys.path]
+        finders = [location.NotOurs(OURS), location.OneFile(name, self.path, self.execute)]
+        sys.meta_path[:0] = finders
+        self.where = (
+            f"It was imported as {name}; modules are looked up in {', '.join((first, *last))}"
+        )
+        self.module = importlib.import_module(name)
+        self.loaded = True
+
+    def execute(self, module: types.ModuleType) -> None:
+        """Always compiled: a cached version may be out of date. The bytes that are compiled are
+        those compared: nothing can change in between."""
         code = compile(self.tree(), self.path, "exec", dont_inherit=True)
         lines = self.source.decode("utf-8", "replace").splitlines(True)
         linecache.cache[self.path] = (len(self.source), None, lines, self.path)
-        sys.path.insert(0, os.path.dirname(self.path))
-        sys.meta_path.insert(0, NotOurs())
-        self.module.__file__ = self.path
-        sys.modules["tool_file"] = self.module
-        names = self.module.__dict__
+        names = module.__dict__
         names[STAGE] = self.stage
         exec(code, names)  # noqa: S102 - this is what the user asked for
         names.pop(STAGE, None)
-        self.loaded = True
 
     def tree(self) -> ast.Module:
         """The syntax tree, with each decorated function also stored undecorated: the result of
@@ -557,6 +593,23 @@ INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
 STANDARD = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
 
 
+class OwnWay:
+    """Calls a framework's tool as the framework does, with the arguments as JSON."""
+
+    def __init__(self, call: Callable[[Any, dict[str, Any]], Any], tool: Any) -> None:
+        self.call = call
+        self.tool = tool
+
+    def __call__(self, **arguments: Any) -> Any:
+        return self.call(self.tool, arguments)
+
+
+def is_plain_function(thing: Any) -> bool:
+    """Whether it is called as it is: no class, and no function that a framework registered."""
+    is_tool = isinstance(thing, type) or hasattr(thing, "__registry_info__")
+    return is_function(thing) and not is_tool
+
+
 def is_function(thing: Any) -> bool:
     """Whether it can be called directly. A callable that describes itself is a framework's tool."""
     kinds = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, type)
@@ -590,7 +643,7 @@ def reporter(channel: int, number: int) -> Callable[..., None]:
     return report
 
 
-def failure_of(error: BaseException, path: str) -> dict[str, Any]:
+def failure_of(error: BaseException, path: str, where: str = "") -> dict[str, Any]:
     """The type and message, then the lines of the tool's own file, innermost last."""
     if isinstance(error, CallFailure):
         return {"result": str(error), "is_error": True}
@@ -604,8 +657,13 @@ def failure_of(error: BaseException, path: str) -> dict[str, Any]:
     for frame in traceback.extract_tb(error.__traceback__):
         if frame.filename == path:
             lines.append(f"  line {frame.lineno}, in {frame.name}: {frame.line}")
+    if isinstance(error, ImportError) and where:
+        lines.append(f"{where} and where its interpreter has them.")
     if isinstance(error, ModuleNotFoundError):
-        lines.append("Name the interpreter that has this module in the tool's settings.")
+        if not sys.flags.no_site:  # as our own interpreter runs
+            name = str(error.name or "").partition(".")[0]
+            lines.append(f"Install the package that has it: {sys.executable} -m pip install {name}")
+        lines.append("Or name the interpreter that has this module in the tool's settings.")
     return {"result": "\n".join(lines)[:20000], "is_error": True}
 
 
