@@ -144,6 +144,7 @@ LARGE = (
     "/compare/prompts",
     "/import",  # files of tools
     "/import/take",
+    "/import/read",  # a Python file, and those beside it
     "/tools",
     "/tools/try",  # a tool and its arguments
     "/tools/faces",
@@ -304,6 +305,7 @@ def _routes() -> list[Route]:
         Route("/import", imports.start),
         Route("/import", imports.look, methods=["POST"]),
         Route("/import/take", imports.take, methods=["POST"]),
+        Route("/import/read", imports.read, methods=["POST"]),
         Route("/tools", imports.save, methods=["POST"]),
         Route("/export", tools.export),
         Route("/tools/try", trying.run, methods=["POST"]),

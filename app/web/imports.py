@@ -15,7 +15,6 @@ from itertools import chain, count
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from jinja2 import Environment
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -23,25 +22,35 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from app.core.errors import BadInput, BadTool, Conflict
 from app.core.late import dataclass
 from app.core.serialization import to_data
-from app.core.servers import NAME, Replaced, Server
+from app.core.servers import NAME, Server
 from app.core.tools import Tool
 from app.engine.engine import Engine
+from app.engine.read_python import PythonFile, read_python
 from app.exchange.mcp_config import with_values
+from app.exchange.python_objects import KIND as PYTHON
+from app.exchange.python_objects import is_python
 from app.exchange.tool_dialects import OWN_FORM
 from app.exchange.tool_entry import MOST_TOOLS, ImportedServer, ImportedTool, ImportedTools
 from app.exchange.tool_import import import_tools
 from app.net.threads import run_apart
 from app.render.filters import plural
 from app.schema import strict_json
-from app.schema.http_parameters import url_shown
 from app.schema.names import number_name
 from app.schema.schema_checks import one_document
 from app.schema.validate import check_tool
 from app.secrets.redaction import Redactor
 from app.web.forms import Body, answer, as_json, body_of, wants
 from app.web.guard import MAX_BODY
+from app.web.imports_view import (
+    ChoicePage,
+    ChoiceRow,
+    ImportPage,
+    ImportRow,
+    PythonReader,
+    choice_page,
+    import_page,
+)
 from app.web.site import Site, Source, Upload, site_of
-from app.web.tools.parameter_rows import parameter_rows
 from app.web.tools.routes import save as save_tool
 
 MOST_FILES = 500
@@ -50,6 +59,9 @@ MOST_SHOWN = 500
 MOST_UPLOADS = 4
 """Uploads held in memory while a user chooses; at most MAX_BODY each."""
 MOST_SENTENCES = 40
+MOST_READERS = 20
+"""Python files of one upload that the page offers to read with an interpreter."""
+OUT_OF_DATE = "This form is out of date. Import the file again."
 _HOLDS_KEY = "It holds the value of a key; remove it and name its variable instead."
 
 
@@ -59,7 +71,10 @@ async def start(request: Request) -> Response:
     asked = request.query_params
     if "upload" in asked:
         site = site_of(request)
-        return HTMLResponse(choice_page(site.env, _upload(site, asked["upload"]).page))
+        page = _upload(site, asked["upload"]).page
+        if page is None:
+            raise BadInput(OUT_OF_DATE)
+        return HTMLResponse(choice_page(site.env, page))
     counts = [asked.get(name, "") for name in ("tools", "servers")]
     done = [
         f"{plural(int(count), noun)} imported."
@@ -96,8 +111,81 @@ async def look(request: Request) -> Response:
         # With its own address, so that a reload and the back button find it.
         return RedirectResponse(f"/import?upload={_choosing(site, sources, imported)}", 303)
     rows = await _rows(site, imported)
-    page = ImportPage(rows, _text_notes(imported), "" if rows else body.text("text"))
+    typed = "" if rows else body.text("text")
+    readers = await _readers(site, sources, imported)
+    page = ImportPage(rows, _text_notes(imported), typed, readers=readers)
     return HTMLResponse(import_page(site.env, page), 200 if rows else 422)
+
+
+async def read(request: Request) -> Response:
+    """POST /import/read: runs a Python file with an interpreter, in the guarded process of Python
+    tools, and shows the tools that it describes. Nothing is saved."""
+    site, body = site_of(request), await body_of(request)
+    if body.is_json:
+        wanted = PythonFile(
+            body.text("file"),
+            body.text("text"),
+            _relative(body.text("name")),
+            _beside(body) or {},
+            body.text("interpreter"),
+        )
+        return _import_answer([await read_python(site.engine, wanted)])
+    word, number = body.text("upload"), body.text("number")
+    sources = _upload(site, word).sources
+    if not (number.isascii() and number.isdigit() and int(number[:6]) < len(sources)):
+        raise BadInput(OUT_OF_DATE)
+    name, text, _ = sources[int(number)]
+    others = {other: content for other, content, _ in sources if other and other != name}
+    wanted = PythonFile(
+        body.text("file").strip(), text, name, others, body.text("interpreter").strip()
+    )
+    ran = True
+    try:
+        result = await read_python(site.engine, wanted)
+    except BadInput as error:
+        result, ran = ImportedTools(problem=str(error)), False
+    imported = [(wanted.file or name, result)]
+    notices = _text_notes(imported)
+    if result.problem:  # the page stays as it was, with the reason
+        with one_document():
+            imported = await _read_uploads(sources, [], None)
+    readers = await _readers(site, sources, imported, word)
+    readers = [
+        replace(reader, file=wanted.file, interpreter=wanted.interpreter)
+        if reader.number == int(number)
+        else reader
+        for reader in readers
+    ]
+    rows = await _rows(site, imported)
+    page = ImportPage(rows, notices, readers=readers, ran=ran)
+    return HTMLResponse(import_page(site.env, page), 422 if result.problem else 200)
+
+
+async def _readers(
+    site: Site,
+    sources: Sequence[Source],
+    imported: Sequence[tuple[str, ImportedTools]],
+    upload: str = "",
+) -> list[PythonReader]:
+    """The Python files among the texts, which an interpreter can read; they stay in memory."""
+
+    def python_files() -> list[tuple[int, str]]:
+        kinds = {name: {tool.kind for tool in item.tools} for name, item in imported}
+        numbered = [(number, *source) for number, source in enumerate(sources)]
+        return [
+            (number, name)
+            for number, name, text, wrong in numbered
+            if not wrong and (PYTHON in kinds.get(name, ()) or is_python(text, name))
+        ][:MOST_READERS]
+
+    files = await run_apart(python_files)
+    if not files:
+        return []
+    if not upload:
+        upload = _keep(site, Upload(tuple(sources)))
+    entries = await site.engine.library.entries()
+    known = {str(entry.tool.config.get("interpreter", "")) for entry in entries} - {""}
+    return [PythonReader(upload, number, name, sorted(known)[:20]) for number, name in files]
 
 
 async def _read_uploads(
@@ -126,9 +214,7 @@ async def _read_uploads(
 def _choosing(
     site: Site, sources: Sequence[Source], imported: Sequence[tuple[str, ImportedTools]]
 ) -> str:
-    """The id of a selection page, which is stored with the texts, replacing the oldest."""
-    while len(site.uploads) >= MOST_UPLOADS:
-        del site.uploads[next(iter(site.uploads))]
+    """The id of a selection page, which is stored with the texts."""
     word = secrets.token_urlsafe(12)
     numbers = {name: number for number, (name, _, _) in enumerate(sources)}
     listed = []
@@ -145,14 +231,23 @@ def _choosing(
             sentences.append((name, "This file is not listed here. Import it alone.", False))
         elif item.problem:
             sentences.append((name, item.problem, True))
-    site.uploads[word] = Upload(tuple(sources), ChoicePage(word, listed, MOST_SHOWN, sentences))
+    page = ChoicePage(word, listed, MOST_SHOWN, sentences)
+    return _keep(site, Upload(tuple(sources), page), word)
+
+
+def _keep(site: Site, upload: Upload, word: str = "") -> str:
+    """Stores the texts until later ones replace them; returns their id."""
+    while len(site.uploads) >= MOST_UPLOADS:
+        del site.uploads[next(iter(site.uploads))]
+    word = word or secrets.token_urlsafe(12)
+    site.uploads[word] = upload
     return word
 
 
 def _upload(site: Site, word: str) -> Upload:
     upload = site.uploads.get(word)
     if upload is None:
-        raise BadInput("This form is out of date. Import the file again.")
+        raise BadInput(OUT_OF_DATE)
     return upload
 
 
@@ -572,147 +667,3 @@ async def _save(engine: Engine, taking: _Taking) -> None:
     for name in taking.on:
         await engine.library.switch(name, enabled=True)
         await engine.confirm_keys_of((await engine.library.entry(name)).tool)
-
-
-# The page's data: pure.
-
-
-_KINDS = {
-    "mock": "Nothing runs: a made-up result.",
-    "person": "Nothing runs: you answer each call.",
-    "python": "Python, as you, on this computer",
-    "http": "An HTTP request",
-    "mcp": "A tool of an MCP server",
-    "workspace": "A workspace tool",
-}
-
-
-@dataclass(frozen=True)
-class ImportRow:
-    """One tool or server. `called` is its name in the source, `kind` the format, `problem` why it
-    cannot be imported. `name` is the one it would get, `existing` that of the stored one, or "".
-    `replaced` are values of a server that may be keys, held in memory under `held`; `back` are the
-    places of those that the user wants restored. `error` is about the user's own choice."""
-
-    number: int
-    source: str
-    called: str
-    kind: str = ""
-    notes: tuple[str, ...] = ()
-    problem: str = ""
-    tool: Tool | None = None
-    server: Server | None = None
-    is_server: bool = False
-    name: str = ""
-    existing: str = ""
-    replace: bool = False
-    take: bool = True
-    on: bool = False
-    error: str = ""
-    replaced: tuple[Replaced, ...] = ()
-    held: str = ""
-    back: frozenset[int] = frozenset()
-
-    @property
-    def carried(self) -> str:
-        """The row as sent with the next request: ASCII, so that every character survives."""
-        data: dict[str, Any] = {"source": self.source, "notes": list(self.notes)}
-        if self.tool is not None:
-            data |= {"tool": to_data(self.tool), "kind": self.kind}
-        if self.server is not None:
-            data |= {"server": to_data(self.server), "held": self.held}
-        return json.dumps(data)
-
-    @property
-    def runs(self) -> list[tuple[str, str]]:
-        """The complete effect of a call: (what, its text)."""
-        if self.tool is not None:
-            return _tool_runs(self.tool)
-        return _server_runs(self.server) if self.server is not None else []
-
-
-@dataclass(frozen=True)
-class ImportPage:
-    """`notices` are sentences about whole texts: (source, sentence, whether it is a problem).
-    `done` says what was imported, with links (label, address)."""
-
-    rows: Sequence[ImportRow] = ()
-    notices: Sequence[tuple[str, str, bool]] = ()
-    typed: str = ""
-    done: str = ""
-    links: Sequence[tuple[str, str]] = ()
-
-
-@dataclass(frozen=True)
-class ChoiceRow:
-    """A tool by its name; `pick` is the form's value for it."""
-
-    pick: str
-    key: str
-    name: str
-    summary: str
-
-
-@dataclass(frozen=True)
-class ChoicePage:
-    """`upload` is the id of the texts in memory; `listed` are (file, group -> its rows), of which
-    `most` may be chosen at once; `notices` is as in ImportPage."""
-
-    upload: str
-    listed: Sequence[tuple[str, Mapping[str, Sequence[ChoiceRow]]]]
-    most: int
-    notices: Sequence[tuple[str, str, bool]] = ()
-
-    @property
-    def count(self) -> int:
-        return sum(len(group) for _, groups in self.listed for group in groups.values())
-
-
-def choice_page(env: Environment, page: ChoicePage) -> str:
-    """The selection page for a text with more tools than a page shows, listed by name."""
-    return env.get_template("import_choose.html").render(page=page)
-
-
-def import_page(env: Environment, page: ImportPage) -> str:
-    """The whole page: the form, or what can be imported."""
-    tools = [row for row in page.rows if not row.is_server]
-    servers = [row for row in page.rows if row.is_server]
-    ready = [row for row in page.rows if not row.problem]
-    return env.get_template("import.html").render(
-        page=page, tools=tools, servers=servers, ready=ready, kinds=_KINDS
-    )
-
-
-def _tool_runs(tool: Tool) -> list[tuple[str, str]]:
-    config = tool.config
-    match tool.answered_by:
-        case "python":
-            names = ("file", "function", "interpreter", "code")
-            return [(name, str(config[name])) for name in names if name in config]
-        case "http":
-            return [
-                (str(config.get("method", "GET")), url_shown(config)),
-                *((given.place, f"{given.name}: {given.text}") for given in parameter_rows(config)),
-                *(("header", f"{name}: {value}") for name, value in _pairs(config.get("headers"))),
-                *([("body", _text(config["body"]))] if "body" in config else []),
-            ]
-        case _:
-            return [(name, _text(value)) for name, value in config.items()]
-
-
-def _server_runs(server: Server) -> list[tuple[str, str]]:
-    lines = [("command", server.command)] if server.command else [("url", server.url)]
-    lines += [("argument", argument) for argument in server.args]
-    lines += [("folder", server.cwd)] if server.cwd else []
-    lines += [("variable", f"{name}={value}") for name, value in server.env.items()]
-    lines += [("header", f"{name}: {value}") for name, value in server.headers.items()]
-    times = (("time to start", server.start_s), ("time for a call", server.call_s))
-    return [*lines, *((what, f"{time_s:g} s") for what, time_s in times if time_s is not None)]
-
-
-def _pairs(value: Any) -> list[tuple[str, str]]:
-    return [(str(k), str(v)) for k, v in value.items()] if isinstance(value, Mapping) else []
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -33,7 +33,7 @@ from app.render.filters import plural, size
 from app.schema.schema_checks import one_document
 from app.schema.validate import check_tool
 from app.web.forms import answer, as_json, body_of, wants, wants_file
-from app.web.imports import ImportRow
+from app.web.imports_view import ImportRow
 from app.web.site import site_of
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")

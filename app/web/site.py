@@ -33,7 +33,7 @@ from app.web.rules_view import lets_through
 
 if TYPE_CHECKING:
     from app.batch import batches as making
-    from app.web.imports import ChoicePage
+    from app.web.imports_view import ChoicePage
 else:
     making = Late("app.batch.batches")
 
@@ -125,10 +125,11 @@ class Store:
 
 @dataclass(frozen=True)
 class Upload:
-    """Texts with more tools than a page shows, and their selection page."""
+    """Texts that a further request is about: those with more tools than a page shows, and their
+    selection page; those with Python, which an interpreter may read."""
 
     sources: Sequence[Source]
-    page: ChoicePage
+    page: ChoicePage | None = None
 
 
 @dataclass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -449,3 +450,98 @@ async def test_a_body_beyond_the_bounds_is_told_which(script: httpx.AsyncClient)
     refused = await script.post("/sessions", json=body)
     assert refused.status_code == 422
     assert "more than 200,000 keys" in refused.json()["error"]
+
+
+PYTHON = "def price(sku: str) -> str:\n    'Doc.'\n    return sku\n\n\nclass Kept:\n    pass\n"
+
+
+async def reader_of(page: httpx.AsyncClient, text: str, name: str = "tools.py") -> dict[str, str]:
+    """The hidden fields of the form that reads a Python file with an interpreter."""
+    answer = await page.post("/import", files=[("file", (name, text))])
+    found = re.search(r'<form method="post" action="/import/read".*?</form>', answer.text, re.S)
+    assert found, answer.text
+    fields = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', found[0])
+    assert "This runs the file’s code with that interpreter" in found[0]
+    return dict(fields)
+
+
+async def test_python_file_when_read_by_interpreter_shows_its_tools(
+    page: httpx.AsyncClient, script: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    file, marker = tmp_path / "tools.py", tmp_path / "ran"
+    file.write_text(f"open({str(marker)!r}, 'w').close()\n{PYTHON}")
+    fields = await reader_of(page, file.read_text())
+    assert not marker.exists()  # nothing runs before the button
+    answer = await page.post("/import/read", data={**fields, "file": str(file)})
+    assert answer.status_code == 200, answer.text
+    assert marker.exists()
+    assert "The file was run to be read; nothing has been imported yet." in answer.text
+    taken_fields = fields_of(answer.text)
+    assert (taken_fields["take"], taken_fields["as:0"]) == (["0"], ["price"])
+    done = await taken(page, {**taken_fields, "as:0": ["read_price"], "take": ["0"]})
+    assert done.status_code == 303, done.text
+    kept = (await script.get("/tools/read_price")).json()
+    assert kept["config"] == {"file": str(file), "function": "price"}
+    assert not await enabled(script, "read_price")
+
+
+async def test_python_file_when_reading_fails_keeps_the_page_and_what_was_typed(
+    page: httpx.AsyncClient,
+) -> None:
+    fields = await reader_of(page, PYTHON + "import absent_module\n")
+    typed = {"interpreter": sys.executable}
+    answer = await page.post("/import/read", data={**fields, **typed})
+    assert answer.status_code == 422
+    text = unescape(answer.text)
+    assert "ModuleNotFoundError: No module named 'absent_module'" in text
+    assert f"{sys.executable} -m pip install absent_module" in text
+    assert f'value="{sys.executable}"' in text
+    assert fields_of(answer.text)["as:0"] == ["price"]  # as the text was read
+    refused = await page.post("/import/read", data={**fields, "interpreter": "python3"})
+    assert "The interpreter is an absolute path" in refused.text
+    assert "Nothing has been imported, run or" in refused.text
+
+
+async def test_class_file_when_text_has_no_tool_offers_to_read_it(
+    page: httpx.AsyncClient,
+) -> None:
+    text = "class Price:\n    def forward(self, sku): ...\n"
+    answer = await page.post("/import", data={"text": text})
+    assert answer.status_code == 422
+    assert 'action="/import/read"' in answer.text
+    json_text = await page.post("/import", data={"text": json.dumps([anthropic("a_tool")])})
+    assert 'action="/import/read"' not in json_text.text
+
+
+async def test_read_when_asked_by_script_answers_as_import_does(
+    script: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    (tmp_path / "tools.py").write_text(PYTHON)
+    by_file = await script.post("/import/read", json={"file": str(tmp_path / "tools.py")})
+    assert [tool["name"] for tool in by_file.json()["tools"]] == ["price"]
+    by_text = await script.post(
+        "/import/read",
+        json={
+            "text": "from beside import price\nTOOLS = [price]\n",
+            "name": "tools.py",
+            "files": {"beside.py": PYTHON},
+        },
+    )
+    (only,) = by_text.json()["tools"]
+    assert only["tool"] is None
+    assert "defined in another file" in only["problem"]
+    nothing = await script.post("/import/read", json={})
+    assert nothing.status_code == 422
+    gone = await script.post("/import/read", data={"upload": "x", "number": "0"})
+    assert gone.status_code == 422
+
+
+@pytest.mark.parametrize("headers", [{"Origin": "http://evil.example"}, {"Authorization": "no"}])
+async def test_read_when_request_is_not_the_users_runs_nothing(
+    headers: dict[str, str], script: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    file, marker = tmp_path / "tools.py", tmp_path / "ran"
+    file.write_text(f"open({str(marker)!r}, 'w').close()\n")
+    answer = await script.post("/import/read", json={"file": str(file)}, headers=headers)
+    assert answer.status_code in (401, 403)
+    assert not marker.exists()

@@ -1,0 +1,111 @@
+"""Reads a Python file with an interpreter of the user's: runs it in the guarded process of Python
+tools, and takes the tools that its framework's objects describe. Threat 14 of docs/safety.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import field, replace
+from pathlib import Path
+
+from app.core.errors import BadInput
+from app.core.late import dataclass
+from app.core.tools import Tool
+from app.engine.engine import Engine
+from app.engine.sessions import new_id
+from app.exchange.parsers import Unreadable
+from app.exchange.python_objects import tools_from_objects
+from app.exchange.python_source import MOST_BYTES
+from app.exchange.tool_entry import ImportedTools
+from app.executors.executor import Invocation
+from app.executors.python.executor import READER
+from app.net.threads import run_apart
+
+TIMEOUT_S = 60.0
+"""The time for the imports of a file, in seconds; those of some frameworks take more than ten."""
+MAX_OUTPUT = 4 * 1024 * 1024
+PASTED = "pasted.py"
+
+
+@dataclass(frozen=True)
+class PythonFile:
+    """What is to be read: the `file` at an absolute path, or the `text` of one called `name`, with
+    the texts of `others` beside it, by relative name. `interpreter` is the absolute path of a
+    Python, "" for this program's own without its packages."""
+
+    file: str = ""
+    text: str = ""
+    name: str = ""
+    others: Mapping[str, str] = field(default_factory=dict)
+    interpreter: str = ""
+
+
+async def read_python(engine: Engine, wanted: PythonFile) -> ImportedTools:
+    """The tools of the file, or the problem that its code met. BadInput if it cannot be run."""
+    for place, what in ((wanted.file, "file"), (wanted.interpreter, "interpreter")):
+        if place and (not place.startswith(("/", "~")) or "\0" in place):
+            raise BadInput(f"The {what} is an absolute path; {place[:80]!a} is none.")
+    if wanted.file:
+        path = Path(wanted.file).expanduser()
+        text = await asyncio.to_thread(_content, path)
+        result = await _read(engine, wanted, path, text, str(path))
+        if wanted.text.strip() and wanted.text.split() != text.split():
+            note = f"{path} has another content than the text that was sent; the file was read."
+            result = replace(result, notes=(*result.notes, note))
+        return result
+    if not wanted.text.strip():
+        raise BadInput("Name the path of a Python file, or send its text.")
+    with tempfile.TemporaryDirectory(prefix="playground-") as folder:
+        path = await asyncio.to_thread(_write, Path(folder).resolve(), wanted)
+        return await _read(engine, wanted, path, wanted.text, "")
+
+
+def _content(path: Path) -> str:
+    try:
+        if not path.is_file():  # a pipe would never end
+            raise BadInput(f"There is no file {path}; name the path of a Python file.")
+        if path.stat().st_size > MOST_BYTES:
+            raise BadInput(f"{path} has more than {MOST_BYTES // 1024} kB; split the file.")
+        return path.read_text("utf-8-sig", "replace")
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _write(folder: Path, wanted: PythonFile) -> Path:
+    """The pasted texts as files in `folder`; returns the path of the one to read."""
+    for name, text in {**wanted.others, (wanted.name or PASTED): wanted.text}.items():
+        path = folder / (name if name.endswith(".py") else f"{name}.py")
+        if not path.resolve().is_relative_to(folder):
+            raise BadInput(f"{name[:80]!a} is not the name of a file.")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8", "surrogatepass")
+    return path
+
+
+async def _read(
+    engine: Engine, wanted: PythonFile, path: Path, text: str, file: str
+) -> ImportedTools:
+    config = {"file": READER, "function": "read", "keep": False}
+    config |= {"interpreter": wanted.interpreter} if wanted.interpreter else {}
+    invocation = Invocation(
+        session=f"read-{new_id()}",
+        call="1.1",
+        attempt=1,
+        tool=Tool("read", answered_by="python", config=config),
+        arguments=json.dumps({"path": str(path)}),
+        timeout_s=TIMEOUT_S,
+        max_output=MAX_OUTPUT,
+        folder=path.parent,
+        idempotency_key="",
+    )
+    result = await engine.executors.run(invocation, lambda *_: None)
+    if result.is_error:
+        return ImportedTools(problem=engine.keys.redactor().redact_text(result.text))
+    try:
+        listed = json.loads(result.text)
+        return await run_apart(tools_from_objects, listed, text, file, wanted.interpreter)
+    except (ValueError, KeyError, TypeError, Unreadable):
+        return ImportedTools(problem="What its process answered is not a list of tools.")

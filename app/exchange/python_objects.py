@@ -1,0 +1,112 @@
+"""Tools that a Python file's interpreter read: each framework's own name, description and schema.
+
+`executors/python/frameworks.py` lists them in the guarded process; here they become tools. A
+function without a framework has no schema of its own: it is read from the text, as at Import.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from app.exchange.parsers import Unreadable
+from app.exchange.python_source import parse_module
+from app.exchange.schema_dialects import from_openapi_schema
+from app.exchange.tool_entry import (
+    ImportedTool,
+    ImportedTools,
+    ToolParts,
+    build_tool,
+    refused_tool,
+)
+from app.exchange.tool_import import import_tools
+
+KIND = "Python"
+NOT_RUN = "Nothing here can call it without its framework: you answer its calls by hand."
+NO_FILE = "To have it run, save it in a file and name its absolute path in the editor."
+NOTHING = (
+    "The file was imported, and it has no tools: no object of a known framework and no public "
+    "function."
+)
+
+
+def is_python(text: str, name: str) -> bool:
+    """Whether a text is a Python file that defines something."""
+    if name.lower().endswith(".py"):
+        return True
+    if not text.strip() or text.lstrip()[0] in "{[<`":
+        return False
+    try:
+        tree = parse_module(text)
+    except Unreadable:
+        return False
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return any(isinstance(node, kinds) for node in tree.body)
+
+
+def tools_from_objects(
+    listed: Sequence[Mapping[str, Any]], text: str, file: str, interpreter: str
+) -> ImportedTools:
+    """The tools listed by the interpreter. `text` is the content of the file, `file` its absolute
+    path, or "" for a pasted text, whose tools cannot run."""
+    known = {}
+    if any(entry["parameters"] is None for entry in listed):
+        functions = import_tools(text, file or "pasted.py").tools
+        known = {tool.form.get("function"): tool for tool in reversed(functions)}
+    tools = []
+    for entry in listed:
+        if entry["problem"]:
+            tools.append(refused_tool(entry, _kind(entry), entry["name"], entry["problem"]))
+        elif entry["parameters"] is None:
+            tools.append(_function(entry, known.get(entry["reference"]), interpreter))
+        else:
+            tools.append(_framework_tool(entry, file, interpreter))
+    return ImportedTools(
+        tuple(tools), kind=KIND, problem="" if tools else NOTHING, notes=(_note(interpreter),)
+    )
+
+
+def _kind(entry: Mapping[str, Any]) -> str:
+    return f"{KIND}, {entry['framework']}" if entry["framework"] else KIND
+
+
+def _note(interpreter: str) -> str:
+    what = interpreter or "this program's own Python, with the standard library alone"
+    return f"The file was run and read with {what}."
+
+
+def _framework_tool(entry: Mapping[str, Any], file: str, interpreter: str) -> ImportedTool:
+    parameters = entry["parameters"]
+    if entry["dialect"] == "gemini":
+        parameters = from_openapi_schema(parameters)
+    notes = [f"Its name, description and parameters are those that {entry['framework']} gives."]
+    pieces = ToolParts(entry["name"], entry["description"], parameters, notes=notes)
+    if not file:
+        notes.append(NO_FILE)
+    elif entry["runs"]:
+        config = _with_interpreter({"file": file, "function": entry["reference"]}, interpreter)
+        pieces = replace(pieces, answered_by="python", config=config)
+    else:
+        notes.append(NOT_RUN)
+        pieces = replace(pieces, answered_by="person")
+    return build_tool(entry, _kind(entry), pieces)
+
+
+def _function(
+    entry: Mapping[str, Any], read: ImportedTool | None, interpreter: str
+) -> ImportedTool:
+    """A function without a framework: as its text says, run by the same interpreter."""
+    if read is None:
+        problem = "It is defined in another file; import that one."
+        return refused_tool(entry, KIND, entry["name"], problem)
+    tool = read.tool
+    if tool is None or tool.answered_by != "python":
+        return read
+    config = _with_interpreter(tool.config, interpreter)
+    return replace(read, tool=replace(tool, config=config))
+
+
+def _with_interpreter(config: Mapping[str, Any], interpreter: str) -> dict[str, Any]:
+    return {**config, **({"interpreter": interpreter} if interpreter else {})}
