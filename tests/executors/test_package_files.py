@@ -18,6 +18,7 @@ pytestmark = pytest.mark.anyio
 SIBLING = "def low(text):\n    return text.lower()\n"
 SAY = "\ndef say(text: str) -> str:\n    return low(text) + __name__\n"
 HERE = "from .sibling import low" + SAY
+ONCE = "import sys\nassert not hasattr(sys, 'was_here')\nsys.was_here = True\n" + HERE
 ABOVE = "from ..core.sibling import low" + SAY
 DOTTED = "from shop.core.sibling import low" + SAY
 
@@ -66,7 +67,7 @@ LAYOUTS: list[tuple[str, Mapping[str, str], str, str]] = [
         {
             "shop/__init__.py": "from .tool import say",
             "shop/sibling.py": SIBLING,
-            "shop/tool.py": HERE,
+            "shop/tool.py": ONCE,
         },
         "shop/tool.py",
         "hishop.tool",
