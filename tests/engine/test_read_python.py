@@ -289,6 +289,16 @@ ROWS: list[tuple[str, str, str, str, str]] = [
         "x",
     ),
     (
+        "Strands",
+        f"{HELPER}TOOL_SPEC = {{'name': 'price', 'description': 'Doc.', "
+        f"'inputSchema': {{'json': {SKU_TEXT}}}}}\ndef price(tool, **more):\n"
+        "    text = tool['input']['sku']\n"
+        "    return {'status': 'success', 'content': [{'text': text}]}\n",
+        "price",
+        "price",
+        "x",
+    ),
+    (
         "Agno",
         "from agno.tools.function import Toolkit\ndef price(sku: str):\n    return sku\n"
         "class Shop:\n    def find(self, sku):\n        return sku\n"

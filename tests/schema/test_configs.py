@@ -22,6 +22,8 @@ GOOD: list[tuple[str, dict[str, Any]]] = [
     ("mock", {"cases": [{"when": {"/a": {"one_of": [1]}, "/b": {"prefix": ""}}, **ONE}]}),
     ("mock", {"sample": True, "output_schema": {"type": "string"}, "delay_s": 1}),
     ("mock", {**ONE, "failure_rate": 0.5, "failure": "down"}),
+    ("python", {"file": "/a.py", "function": "f"}),
+    ("python", {"file": "/a.py", "function": "toolkit.price-of"}),
     ("python", {"code": CODE}),
     ("python", {"code": "async " + CODE, "function": "f"}),
     ("http", {"url": URL}),
@@ -59,6 +61,10 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("mock", {**ONE, "failure_rate": 1.5}, "/config/failure_rate"),
     ("mock", {**ONE, "failure_rate": True}, "/config/failure_rate"),
     ("mock", {**ONE, "failure": 1}, "/config/failure"),
+    *(
+        ("python", {"file": "/a.py", "function": function}, "/config/function")
+        for function in ("a b", "price-of", ".f", "toolkit.", "toolkit.a b", "1.f")
+    ),
     ("python", {"code": "x = 1"}, "/config/code"),
     ("python", {"code": 1}, "/config/code"),
     ("python", {"code": CODE + "\0"}, "/config/code"),

@@ -225,6 +225,21 @@ def content_text(result: Any) -> Any:
     return text
 
 
+async def call_module_tool(function: Any, arguments: dict[str, Any]) -> Any:
+    """Calls a function beside a TOOL_SPEC as Strands does: with the whole use of the tool."""
+    use = {"toolUseId": "", "name": function.__name__, "input": arguments}
+    result = function(use)
+    if inspect.isawaitable(result):
+        result = await result
+    if not isinstance(result, dict) or not isinstance(result.get("content"), list):
+        return result
+    pieces = [piece.get("text", piece.get("json", piece)) for piece in result["content"]]
+    text = [piece if isinstance(piece, str) else json.dumps(piece) for piece in pieces]
+    if result.get("status") == "error":
+        raise RuntimeError("\n".join(text))
+    return pieces[0] if len(pieces) == 1 else "\n".join(text)
+
+
 def attribute(*names: str) -> Callable[[Any], Any]:
     """Gives the first of these attributes that holds something to call."""
 
@@ -434,6 +449,15 @@ def tool_object(thing: Any) -> tuple[Framework | None, Any]:
         raise NoSchema(f"{sentence} Put an instance of it at the top of the file.") from None
 
 
+def module_tool(values: dict[str, Any]) -> Any:
+    """The function of a module that is one tool of Strands: it has the name in TOOL_SPEC."""
+    spec = values.get("TOOL_SPEC")
+    if not isinstance(spec, dict) or not isinstance(spec.get("inputSchema"), dict):
+        return None
+    function = values.get(str(spec.get("name")))
+    return function if isinstance(function, types.FunctionType) else None
+
+
 # -- what holds tools: lists, agents, toolkits, servers
 
 
@@ -576,6 +600,12 @@ def tools_of(module: Any, source: bytes) -> list[dict[str, Any]]:
     }
     entries: list[dict[str, Any]] = []
     seen: set[int] = set()
+    function = module_tool(values)
+    if function is not None:
+        spec = read_strands(types.SimpleNamespace(tool_spec=values["TOOL_SPEC"]))
+        seen.add(id(function))
+        tool = HeldTool("Strands", spec, function)
+        entries.append(entry(spec.name, tool, "Strands", runs=True))
     for name, value in here.items():
         try:
             row, tool = tool_object(value)

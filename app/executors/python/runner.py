@@ -460,6 +460,10 @@ class File:
         value = getattr(self.module, held, None)
         if tool_name:
             value = frameworks().member_named(value, tool_name, held)
+        if "TOOL_SPEC" in vars(self.module) and value is not None:
+            table = frameworks()
+            if table.module_tool(vars(self.module)) is value:
+                return OwnWay(table.call_module_tool, value), None
         if value is not None and is_plain_function(value):
             self.describe(name, value)
             return value, None
