@@ -364,7 +364,7 @@ BAD_TOOLS: list[tuple[Any, str, str]] = [
     ({**GOOD, "config": {"result": 1, "delay_s": float("nan")}}, "/config/delay_s", "3600"),
     ({**PYTHON, "config": {}}, "/config/file", "needs a file: enter"),
     ({**PYTHON, "config": {"file": "/a.py"}}, "/config/function", "needs a function: enter"),
-    ({**PYTHON, "config": {"file": "/a.py", "function": "a.b"}}, "/config/function", "bare name"),
+    ({**PYTHON, "config": {"file": "/a.py", "function": "a b"}}, "/config/function", "bare name"),
     *(
         ({**PYTHON, "config": {**PYTHON["config"], name: path}}, f"/config/{name}", "absolute path")
         for name in ("file", "interpreter")
