@@ -29,11 +29,11 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from app.engine.engine import Engine
-from app.engine.read_python import PythonFile, read_python
+from app.engine.read_python import FileToRead, read_python
 from app.exchange.tool_entry import ImportedTools
 from app.exchange.tool_import import import_tools
 from app.executors.executor import Invocation
-from app.schema.sample import sample
+from app.schema.satisfy import satisfying
 
 INSTALL_S, ASK_S = 1800, 180
 
@@ -538,7 +538,7 @@ async def run_tools(engine: Engine, imported: ImportedTools, folder: Path) -> st
             call="1.0",
             attempt=1,
             tool=item.tool,
-            arguments=json.dumps(sample(item.tool.parameters)),
+            arguments=json.dumps(satisfying(item.tool.parameters)),
             timeout_s=60.0,
             max_output=1_000_000,
             folder=folder,
@@ -566,7 +566,7 @@ async def measure(folder: Path, names: list[str], verbose: bool) -> None:
                 file = folder / f"tools_{name.replace(' ', '_').lower()}_{number}.py"
                 file.write_text(source)
                 wanted = ask_framework(python, framework, file)
-                asked = PythonFile(file=str(file), interpreter=str(python))
+                asked = FileToRead(file=str(file), interpreter=str(python))
                 read = await read_python(engine, asked)
                 alone = import_tools(source, str(file))
                 found = {"interpreter": compare(wanted, read), "text": compare(wanted, alone)}

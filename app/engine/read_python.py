@@ -31,7 +31,7 @@ PASTED = "pasted.py"
 
 
 @dataclass(frozen=True)
-class PythonFile:
+class FileToRead:
     """What is to be read: the `file` at an absolute path, or the `text` of one called `name`, with
     the texts of `others` beside it, by relative name. `interpreter` is the absolute path of a
     Python, "" for this program's own without its packages."""
@@ -43,7 +43,7 @@ class PythonFile:
     interpreter: str = ""
 
 
-async def read_python(engine: Engine, wanted: PythonFile) -> ImportedTools:
+async def read_python(engine: Engine, wanted: FileToRead) -> ImportedTools:
     """The tools of the file, or the problem that its code met. BadInput if it cannot be run."""
     for place, what in ((wanted.file, "file"), (wanted.interpreter, "interpreter")):
         if place and (not place.startswith(("/", "~")) or "\0" in place):
@@ -74,7 +74,7 @@ def _content(path: Path) -> str:
         raise BadInput(f"{path} cannot be read: {error.strerror}.") from None
 
 
-def _write(folder: Path, wanted: PythonFile) -> Path:
+def _write(folder: Path, wanted: FileToRead) -> Path:
     """The pasted texts as files in `folder`; returns the path of the one to read."""
     for name, text in {**wanted.others, (wanted.name or PASTED): wanted.text}.items():
         path = folder / (name if name.endswith(".py") else f"{name}.py")
@@ -86,7 +86,7 @@ def _write(folder: Path, wanted: PythonFile) -> Path:
 
 
 async def _read(
-    engine: Engine, wanted: PythonFile, path: Path, text: str, file: str
+    engine: Engine, wanted: FileToRead, path: Path, text: str, file: str
 ) -> ImportedTools:
     config = {"file": READER, "function": "read", "keep": False}
     config |= {"interpreter": wanted.interpreter} if wanted.interpreter else {}

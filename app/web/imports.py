@@ -25,7 +25,7 @@ from app.core.serialization import to_data
 from app.core.servers import NAME, Server
 from app.core.tools import Tool
 from app.engine.engine import Engine
-from app.engine.read_python import PythonFile, read_python
+from app.engine.read_python import FileToRead, read_python
 from app.exchange.mcp_config import with_values
 from app.exchange.python_objects import KIND as PYTHON
 from app.exchange.python_objects import is_python
@@ -122,7 +122,7 @@ async def read(request: Request) -> Response:
     tools, and shows the tools that it describes. Nothing is saved."""
     site, body = site_of(request), await body_of(request)
     if body.is_json:
-        wanted = PythonFile(
+        wanted = FileToRead(
             body.text("file"),
             body.text("text"),
             _relative(body.text("name")),
@@ -136,7 +136,7 @@ async def read(request: Request) -> Response:
         raise BadInput(OUT_OF_DATE)
     name, text, _ = sources[int(number)]
     others = {other: content for other, content, _ in sources if other and other != name}
-    wanted = PythonFile(
+    wanted = FileToRead(
         body.text("file").strip(), text, name, others, body.text("interpreter").strip()
     )
     ran = True

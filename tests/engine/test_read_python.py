@@ -23,7 +23,7 @@ import pytest
 from app.core.errors import BadInput
 from app.engine import read_python as reading
 from app.engine.engine import Engine
-from app.engine.read_python import PythonFile, read_python
+from app.engine.read_python import FileToRead, read_python
 from app.exchange.tool_entry import ImportedTool, ImportedTools
 from app.executors.executor import Invocation
 from tests.tables import each_row
@@ -382,7 +382,7 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
 
 async def read_file(engine: Engine, file: Path, **words: Any) -> ImportedTools:
     with anyio.fail_after(30):
-        return await read_python(engine, PythonFile(file=str(file), **words))
+        return await read_python(engine, FileToRead(file=str(file), **words))
 
 
 async def run(engine: Engine, item: ImportedTool, arguments: Any) -> str:
@@ -528,12 +528,12 @@ async def test_read_when_text_is_pasted_runs_in_a_folder_that_is_removed(engine:
     text = "from shop.sibling import low\nimport os\nassert os.path.exists('shop/sibling.py')\n"
     text += "def price(sku: str):\n    raise LookupError\n"
     others = {"shop/sibling.py": "import os\nlow = os.getcwd()\n"}
-    wanted = PythonFile(text=text, name="tools.py", others=others)
+    wanted = FileToRead(text=text, name="tools.py", others=others)
     (item,) = (await read_python(engine, wanted)).tools
     assert item.tool is not None
     assert item.tool.answered_by == "mock"
     assert "name the absolute path of its file" in " ".join(item.notes)
-    where = await read_python(engine, PythonFile(text="import os\nraise OSError(os.getcwd())\n"))
+    where = await read_python(engine, FileToRead(text="import os\nraise OSError(os.getcwd())\n"))
     assert not os.path.exists(where.problem.split("OSError: ")[1].partition("\n")[0])
 
 
@@ -561,7 +561,7 @@ async def test_read_when_request_names_no_file_refuses(
     words: dict[str, Any], sentence: str, engine: Engine
 ) -> None:
     with pytest.raises(BadInput) as refused:
-        await read_python(engine, PythonFile(**words))
+        await read_python(engine, FileToRead(**words))
     assert sentence in str(refused.value)
 
 
