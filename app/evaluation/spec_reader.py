@@ -33,7 +33,7 @@ from app.exchange.parsers import Unreadable, json_value, yaml_value
 from app.schema import schema_checks
 from app.schema.documents import find_fault
 from app.schema.schema_checks import pointer
-from app.schema.validate import CONFIGS, check_tool
+from app.schema.validate import check_config, check_tool
 from app.secrets.detection import certain_spans
 from app.secrets.names import is_opaque, is_secret
 
@@ -163,7 +163,7 @@ def _answers(data: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]:
     for name, answer in data.items():
         answers[name] = {"result": answer} if isinstance(answer, str) else dict(answer)
         try:
-            CONFIGS["mock"](answers[name])
+            check_config("mock", answers[name])
         except BadTool as error:
             _refuse(where + pointer((name,)) + error.pointer.removeprefix("/config"), str(error))
     return answers

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from math import inf, isfinite
@@ -20,14 +21,14 @@ from typing import Any, Literal
 import jsonschema_rs
 
 from app.core.events import Problem
+from app.core.tools import ANSWERED_BY
 from app.schema.schema_checks import Place, pointer
-from app.schema.sentences import at_steps, problems_of
+from app.schema.sentences import UNNAMED_CONDITION, Naming, at_steps, problems_of
 
 File = Literal["tools", "batch", "scenario"]
-Document = Literal["tool", "batch", "expectation", "scenario"]
-
-_PARTS: Mapping[Document, tuple[File, str]] = {
+_PARTS: Mapping[str, tuple[File, str]] = {
     "tool": ("tools", "tool"),
+    **{f"{kind}_config": ("tools", f"{kind}_config") for kind in ANSWERED_BY},
     "batch": ("batch", ""),
     "expectation": ("batch", "expectation"),
     "scenario": ("scenario", ""),
@@ -35,23 +36,31 @@ _PARTS: Mapping[Document, tuple[File, str]] = {
 """The file of each document's schema, and its name among that file's definitions."""
 
 
-def find_fault(document: Document, value: Any) -> Problem | None:
-    """The first reason why `value` is no such document: a sentence about "this", and its place."""
+def _name_this(place: Place) -> str:
+    return "this"
+
+
+def find_fault(document: str, value: Any, naming: Naming = _name_this) -> Problem | None:
+    """The first reason why `value` is no such document (a key of _PARTS): a sentence about "this",
+    or what `naming` calls the value at the place, and the place."""
     schema, validator = _usable(document)
     try:
         if validator.is_valid(value):
             return None
         error = next(iter(validator.iter_errors(value)))
     except (ValueError, RecursionError) as unchecked:  # such as half of a surrogate pair
-        return Problem("schema", f"this cannot be checked: {unchecked}.")
+        return Problem("schema", f"{naming(())} cannot be checked: {unchecked}.")
+    place: Place = tuple(error.instance_path)
     there = at_steps(value, error.instance_path)
     if isinstance(there, float) and not isfinite(there):  # the validator takes them for null
         name = {inf: "Infinity", -inf: "-Infinity"}.get(there, "NaN")
-        message = f"this is {name}, which is no number of JSON."
-        return Problem("schema", message, pointer(tuple(error.instance_path)))
-    return _own_message(schema, error) or next(
-        problems_of(error, schema, value, naming=lambda _: "this")
-    )
+        message = f"{naming(place)} is {name}, which is no number of JSON."
+        return Problem("schema", message, pointer(place))
+    if own := _own_message(schema, error):
+        return own
+    problem = next(problems_of(error, schema, value, naming=naming))
+    # The `if` of a published schema chooses a form; "this is not in the schema" needs no more.
+    return replace(problem, message=problem.message.replace(UNNAMED_CONDITION, ""))
 
 
 def _own_message(schema: Mapping[str, Any], error: Any) -> Problem | None:
@@ -66,6 +75,8 @@ def _own_message(schema: Mapping[str, Any], error: Any) -> Problem | None:
     message = part.get("errorMessage") if isinstance(part, Mapping) else None
     if isinstance(message, Mapping):
         message = message.get(keyword)
+    if keyword == "additionalProperties":
+        place = (*place, error.kind.unexpected[0])
     return Problem("schema", message, pointer(place)) if message else None
 
 
@@ -78,7 +89,7 @@ def published_schema(name: File) -> dict[str, Any]:
 
 
 @cache
-def _usable(document: Document) -> tuple[dict[str, Any], jsonschema_rs.Validator]:
+def _usable(document: str) -> tuple[dict[str, Any], jsonschema_rs.Validator]:
     name, part = _PARTS[document]
     schema = published_schema(name)
     if part:

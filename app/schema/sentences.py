@@ -106,6 +106,10 @@ class Reason:
     error: Any
 
 
+UNNAMED_CONDITION = ' where the "if" of the schema holds'
+"""The end of a sentence about a `then` whose `if` has no words of its own."""
+
+
 def problems_of(
     error: Any,
     root: Mapping[str, Any],
@@ -478,7 +482,7 @@ class Explainer:
                 is_given = "is given" if holds else "is not given"
                 verb = "is" if holds else "is not"
                 return f" where {where} " + (f"{verb} {one_of(options)}" if options else is_given)
-        return f' where the "if" of the schema {"holds" if holds else "does not hold"}'
+        return UNNAMED_CONDITION if holds else ' where the "if" of the schema does not hold'
 
 
 # The sentences of keywords that are not about the value itself.

@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, NoReturn
 
-from app.core.arguments import TESTS
 from app.core.errors import BadTool
 from app.core.events import Problem
 from app.core.providers import KEY_NAME
-from app.core.tools import ANSWERED_BY, FREEFORM, NAME, SHIPPED, Same, Tool
+from app.core.tools import FREEFORM, NAME, NO_PARAMETERS, Same, Tool
 from app.schema import schema_checks
 from app.schema.describe import cut
+from app.schema.documents import find_fault
 from app.schema.http_parameters import check_parameters
-from app.schema.schema_checks import Place, is_number, pointer
+from app.schema.schema_checks import Place, pointer
 from app.schema.sentences import Explainer, Naming, name_in_arguments
 from app.schema.strict_json import InvalidJSON, json_text, kind_of, parse, read_arguments
 from app.secrets.names import may_name_secret
@@ -54,78 +54,14 @@ def bad(sentence: str, where: str) -> NoReturn:
     raise BadTool(sentence, where)
 
 
-def _only(config: Mapping[str, Any], kind: str, *known: str) -> None:
-    for name in config:
-        if name not in known:
-            what = f"config of a {kind} tool has no {name!r}; it has {', '.join(known)}."
-            bad(what, pointer(("config", str(name))))
-
-
 MOCKED = ("result", "sequence", "cases", "sample")
 """A mock's ways to answer; it has at least one of them."""
 
 
 def _check_mock(config: Mapping[str, Any]) -> None:
-    _only(config, "mock", *MOCKED, "is_error", "cycle", "output_schema", *_MOCK_TRAITS)
-    if not any(name in config for name in MOCKED):
-        message = "A mock tool needs a result: a text with {{ args.name }} in it, or any JSON."
-        bad(message, "/config/result")
-    for name in ("is_error", "cycle", "sample"):
-        _check_flag(config, name)
-    for name, most in _MOCK_NUMBERS.items():
-        number = config.get(name, 0)
-        if not is_number(number) or not 0 <= number <= most:
-            what = f"{most:g} seconds" if name == "delay_s" else "1: the share of calls that fail"
-            bad(f"config.{name} is from 0 to {what}.", f"/config/{name}")
-    if not isinstance(config.get("failure", ""), str):
-        bad("config.failure is the text of a call that fails.", "/config/failure")
-    for name in ("sequence", "cases"):
-        if name in config:
-            _check_results(config[name], name)
     if config.get("sample") and "output_schema" not in config:
         bad("config.sample needs config.output_schema, to make a value from.", "/config/sample")
     _check_output_schema(config)
-
-
-_MOCK_NUMBERS: Mapping[str, float] = {"delay_s": TIMEOUT_S[1], "failure_rate": 1}
-_MOCK_TRAITS = (*_MOCK_NUMBERS, "failure")
-
-
-def _check_results(results: Any, name: str) -> None:
-    where: tuple[str | int, ...] = ("config", name)
-    if not isinstance(results, list) or not 0 < len(results) <= 1000:
-        bad(f'config.{name} is a list of {{"result": ...}}, 1 to 1000 of them.', pointer(where))
-    for place, result in enumerate(results):
-        here = (*where, place)
-        keys = ("when", "result", "is_error") if name == "cases" else ("result", "is_error")
-        if not isinstance(result, Mapping) or "result" not in result or set(result) - set(keys):
-            bad(f"Each of config.{name} has {', '.join(keys)}, and nothing else.", pointer(here))
-        if not isinstance(result.get("is_error", False), bool):
-            bad("is_error is true or false.", pointer((*here, "is_error")))
-        if name == "cases":
-            _check_when(result.get("when"), (*here, "when"))
-
-
-def _check_when(when: Any, where: tuple[str | int, ...]) -> None:
-    if not isinstance(when, Mapping):
-        bad('when is an object, like {"/city": "Oslo"}; {} fits every call.', pointer(where))
-    for place, test in when.items():
-        here = pointer((*where, place))
-        if place and not place.startswith("/"):
-            bad(f"{place!r} is not a JSON pointer; write it like /city.", here)
-        # An object whose only key is one of our words is a test; any other is a value to equal.
-        if not isinstance(test, Mapping) or len(test) != 1 or next(iter(test)) not in TESTS:
-            continue
-        [(word, operand)] = test.items()
-        if word in ("prefix", "glob") and not isinstance(operand, str):
-            bad(f"The {word} of a test is a text.", here)
-        if word == "one_of" and not isinstance(operand, list):
-            bad("The one_of of a test is a list of values.", here)
-
-
-def _check_flag(config: Mapping[str, Any], name: str) -> None:
-    if not isinstance(config.get(name, False), bool):
-        bad(f"config.{name} is true or false.", f"/config/{name}")
 
 
 def _check_output_schema(config: Mapping[str, Any]) -> None:
@@ -137,17 +73,6 @@ def _check_python(config: Mapping[str, Any]) -> None:
     if "code" in config:
         _check_code(config)
         return
-    _only(config, "python", "file", "function", "interpreter", "keep")
-    _check_flag(config, "keep")
-    for name, what in (("file", "the path of a .py file"), ("function", "the name of one in it")):
-        value = config.get(name)
-        if not isinstance(value, str) or not value.strip() or "\0" in value:
-            bad(f"A Python tool needs a {name}: enter {what}.", f"/config/{name}")
-    if not config["file"].startswith((*_ABSOLUTE, SHIPPED)):
-        bad(
-            "A Python tool's file is an absolute path, like /home/you/tools.py.",
-            "/config/file",
-        )
     holder, dot, member = config["function"].partition(".")
     if not holder.isidentifier() or (dot and not NAME.fullmatch(member)):
         bad(
@@ -155,49 +80,22 @@ def _check_python(config: Mapping[str, Any]) -> None:
             "the tool, a dot and the tool's name, like toolkit.get_weather.",
             "/config/function",
         )
-    interpreter = config.get("interpreter", "")
-    if not isinstance(interpreter, str) or "\0" in interpreter:
-        bad("config.interpreter is the path of a Python, or left out.", "/config/interpreter")
-    if interpreter and not interpreter.startswith(_ABSOLUTE):
-        message = "config.interpreter is an absolute path, like /home/you/.venv/bin/python."
-        bad(message, "/config/interpreter")
 
 
 def _check_code(config: Mapping[str, Any]) -> None:
-    _only(config, "python", "code", "function")
-    code = config["code"]
-    if not isinstance(code, str) or not _FUNCTION.search(code) or "\0" in code:
-        bad("config.code is Python with a function in it: def NAME(...): ...", "/config/code")
-    if len(code) > MOST_CODE:
-        message = f"config.code has at most {MOST_CODE:,} characters; put more into a file."
-        bad(message, "/config/code")
+    if "\0" in config["code"]:
+        bad("config.code holds a NUL character; remove it.", "/config/code")
     function = config.get("function", "")
-    if not isinstance(function, str) or (function and not function.isidentifier()):
+    if function and not function.isidentifier():
         bad("config.function is the bare name of a function in the code.", "/config/function")
 
 
-_FUNCTION = re.compile(r"^(?:async +)?def +\w", re.M)
 MOST_CODE = 100_000
 
 
 def _check_http(config: Mapping[str, Any]) -> None:
-    _only(config, "http", "method", "url", "parameters", "headers", "body", "private", "hosts")
-    method = config.get("method", "GET")
-    if not isinstance(method, str) or not _OTHER_METHOD.fullmatch(method):
-        sentence = f"config.method is one of {', '.join(METHODS)}, or another in capitals."
-        bad(sentence, "/config/method")
-    _check_url(config.get("url"))
-    _check_flag(config, "private")
-    hosts = config.get("hosts", [])
-    if not isinstance(hosts, list) or not all(
-        isinstance(host, str) and _HOST.fullmatch(host) for host in hosts
-    ):
-        message = "config.hosts is a list of names, like api.example.com or *.example.com."
-        bad(message, "/config/hosts")
-    headers = config.get("headers", {})
-    if not isinstance(headers, Mapping):
-        bad('config.headers is an object, like {"Accept": "text/csv"}.', "/config/headers")
-    for name, value in headers.items():
+    _check_url(config["url"])
+    for name, value in config.get("headers", {}).items():
         _check_header(name, value)
     check_parameters(config.get("parameters", []))
     for number, parameter in enumerate(config.get("parameters", [])):
@@ -214,8 +112,8 @@ def _check_parameter(parameter: Mapping[str, Any], where: Place) -> None:
         _refuse_secret(name, pointer((*where, "value")))
 
 
-def _check_url(url: Any) -> None:
-    if not isinstance(url, str) or not _URL.match(url):
+def _check_url(url: str) -> None:
+    if not _URL.match(url):
         bad("An HTTP tool needs a URL, like https://api.example.com/{id}.", "/config/url")
     if "${" in url:
         message = (
@@ -269,34 +167,22 @@ HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 OURS = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding", "te")
 
 
-def _check_mcp(config: Mapping[str, Any]) -> None:
-    _only(config, "mcp", "server", "tool", "annotations", "output_schema")
-    server, tool = config.get("server"), config.get("tool")
-    if not isinstance(server, str) or not _SERVER.fullmatch(server):
-        bad("An mcp tool needs config.server, the name of one of your servers.", "/config/server")
-    if not isinstance(tool, str) or not tool:
-        bad("An mcp tool needs config.tool, its name on that server.", "/config/tool")
-
-
-def _check_workspace(config: Mapping[str, Any]) -> None:
-    _only(config, "workspace", "tool")
-    if config.get("tool") not in WORKSPACE:
-        bad(f"config.tool is one of {', '.join(WORKSPACE)}.", "/config/tool")
-
-
-def _check_person(config: Mapping[str, Any]) -> None:
-    _only(config, "person", "output_schema")
-    _check_output_schema(config)
-
-
-CONFIGS: dict[str, Callable[[Mapping[str, Any]], None]] = {
+_CONFIGS: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
     "mock": _check_mock,
     "python": _check_python,
     "http": _check_http,
-    "mcp": _check_mcp,
-    "person": _check_person,
-    "workspace": _check_workspace,
+    "person": _check_output_schema,
 }
+"""What the published schema of a config cannot say; nothing of the other kinds."""
+
+
+def check_config(kind: str, config: Any) -> None:
+    """Checks the `config` of a tool that is answered by `kind`; BadTool with the place."""
+    fault = find_fault(f"{kind}_config", config, naming=lambda place: pointer(("config", *place)))
+    if fault:
+        bad(fault.message, "/config" + fault.pointer)
+    if kind in _CONFIGS:
+        _CONFIGS[kind](config)
 
 
 # Values against schemas, tools, and calls.
@@ -462,89 +348,29 @@ def check_tool(tool_data: Mapping[str, Any]) -> Tool:
 
     BadTool otherwise: a sentence that says what to do, and the pointer of the place.
     """
-    if not isinstance(tool_data, Mapping):
-        bad('A tool is a JSON object with at least a "name".', "")
-    known = [item.name for item in fields(Tool)]
-    for name in tool_data:
-        if name not in known:
-            bad(f"A tool has no {name!r}; it has {', '.join(known)}.", pointer((str(name),)))
-    _check_name(tool_data.get("name"))
-    _check_description(tool_data.get("description", ""))
-    form = tool_data.get("format")
-    if form is not None:
-        _check_format(form, tool_data.get("parameters", FREEFORM))
-    parameters = tool_data.get("parameters", Tool("x").parameters if form is None else FREEFORM)
-    _check_parameters(parameters)
-    kind = tool_data.get("answered_by", "mock")
-    _check_kind(kind)
-    config = tool_data.get("config", {})
-    if not isinstance(config, Mapping):
-        bad(f"config is an object of what a {kind} tool needs, not {kind_of(config)}.", "/config")
-    CONFIGS[kind](config)
-    for flag in ("strict", "parallel_safe", "eager", "read_only"):
-        if not isinstance(tool_data.get(flag, False), bool):
-            bad(f"{flag} is true or false.", f"/{flag}")
-    extra = tool_data.get("extra", {})
-    if not isinstance(extra, Mapping) or not all(
-        isinstance(value, Mapping) for value in extra.values()
-    ):
-        bad('extra holds objects by protocol: {"anthropic": {"defer_loading": true}}.', "/extra")
-    timeout_s = tool_data.get("timeout_s", 30.0)
-    low, high = TIMEOUT_S
-    if not is_number(timeout_s) or not low <= timeout_s <= high:
-        bad(f"timeout_s is a number of seconds from {low} to {high:g}.", "/timeout_s")
-    if not isinstance(tool_data.get("group", ""), str) or len(tool_data.get("group", "")) > 100:
-        bad("group is a short text of at most 100 characters.", "/group")
-    return Tool(**{**tool_data, "parameters": parameters, "timeout_s": float(timeout_s)})
-
-
-def _check_name(name: Any) -> None:
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        bad(
-            "A tool needs a name of 1 to 128 letters, digits, underscores, dots or hyphens; "
-            '"." and ".." are none.',
-            "/name",
-        )
-
-
-def _check_description(description: Any) -> None:
-    if not isinstance(description, str):
-        bad("description is a text that tells the model when to call the tool.", "/description")
-    if len(description) > MAX_DESCRIPTION:
-        bad(f"The description has more than {MAX_DESCRIPTION:,} characters.", "/description")
-    if any("\ud800" <= char <= "\udfff" for char in description):
-        bad("The description holds half of a surrogate pair; remove it.", "/description")
-
-
-def _check_parameters(parameters: Any) -> None:
+    if isinstance(tool_data, Mapping):
+        _check_text(tool_data.get("description"))
+        tool_data = {key: value for key, value in tool_data.items() if key != "$schema"}
+        tool_data.setdefault("config", {})
+    fault = find_fault("tool", tool_data, naming=lambda place: pointer(place) or "A tool")
+    if fault:
+        bad(fault.message, fault.pointer)
+    free = tool_data.get("format") is not None
+    parameters = tool_data.get("parameters", FREEFORM if free else NO_PARAMETERS)
+    if free and parameters != FREEFORM:
+        bad("A free-form tool expects text: leave its parameters out.", "/parameters")
     if (wrong := schema_checks.fault(parameters)) is not None:
         bad(wrong[0], "/parameters" + wrong[1])
     if parameters.get("type") != "object":
         bad('Arguments are an object: give the schema "type": "object".', "/parameters/type")
+    check_config(tool_data.get("answered_by", "mock"), tool_data["config"])
+    timeout_s = float(tool_data.get("timeout_s", 30))
+    return Tool(**{**tool_data, "parameters": parameters, "timeout_s": timeout_s})
 
 
-def _check_format(form: Any, parameters: Any) -> None:
-    """OpenAI's own formats, flat as in its Responses API."""
-    match form:
-        case {"type": "text", **rest} if not rest:
-            pass
-        case {"type": "grammar", "syntax": "lark" | "regex", "definition": str(), **rest}:
-            if rest:
-                bad("format of a grammar has type, syntax and definition.", "/format")
-        case _:
-            bad(
-                'format is {"type": "text"}, or {"type": "grammar", "syntax": "lark" or "regex", '
-                '"definition": ...}; leave it out for a tool with JSON arguments.',
-                "/format",
-            )
-    if parameters != FREEFORM:
-        bad("A free-form tool expects text: leave its parameters out.", "/parameters")
-
-
-def _check_kind(kind: Any) -> None:
-    if kind not in ANSWERED_BY:
-        known = ", ".join(ANSWERED_BY)
-        bad(f"answered_by {json_text(kind)} is not known; use one of {known}.", "/answered_by")
+def _check_text(description: Any) -> None:
+    if isinstance(description, str) and any("\ud800" <= char <= "\udfff" for char in description):
+        bad("The description holds half of a surrogate pair; remove it.", "/description")
 
 
 # All problems of a call: its arguments, its tool, its schema. Decides nothing.

@@ -26,7 +26,7 @@ from app.engine.settings import profile_from
 from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
 from app.exchange.requests_import import read_requests
 from app.exchange.session_redaction import redact_session
-from app.schema.validate import CONFIGS
+from app.schema.validate import check_config
 from app.secrets.redaction import Redactor
 from tests.factories import Log, settings
 from tests.tables import each_row
@@ -228,7 +228,7 @@ def profile_header(name: str) -> bool:
 
 def tool_header(name: str) -> bool:
     config = {"url": "https://h.example/", "headers": {name: "0"}}
-    return is_refused(lambda: CONFIGS["http"](config))
+    return is_refused(lambda: check_config("http", config))
 
 
 def address(name: str) -> bool:

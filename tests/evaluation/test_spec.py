@@ -137,7 +137,7 @@ def test_a_spec_names_the_settings_of_a_session() -> None:
         (case(prompt="{{ b }}", vars={"c": 1}), "/cases/0/prompt: {{ b }} is not in vars"),
         (case(min_pass=0), "/cases/0/min_pass: this must be a share"),
         (case(answers={"f": 3}), "/cases/0/answers/f: the config of a mock is an object"),
-        (case(answers={"f": {"sequence": []}}), "/cases/0/answers/f/sequence: this is []"),
+        (case(answers={"f": {"sequence": []}}), "/cases/0/answers/f/sequence: config.sequence"),
         (case(settings={"model": "x"}), "/cases/0/settings/model: this is not in the schema"),
         (
             case(expect=[{"called": "f", "arguments": {"any_of": 5}}]),
@@ -170,7 +170,7 @@ def test_a_spec_names_the_settings_of_a_session() -> None:
         (small(variants=[{"tools": []}]), '/variants/0: this has no "name"'),
         (small(variants={}), "/variants: this is {}, an object; the schema wants"),
         (small(tools=[MISTYPED]), "/tools/0/parameters/type"),
-        (small(tools=[3]), "/tools/0: this is 3, an integer; the schema wants an object"),
+        (small(tools=[3]), "/tools/0: A tool is a JSON object"),
         (small(max_cost=float("nan")), "/max_cost: this is NaN, which is no number of JSON."),
         (small(defaults={"repetitions": 10_000}, models=[str(n) for n in range(64)],
                variants={str(n): {} for n in range(64)}), "these are 40,960,000 runs"),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.core.errors import BadTool
-from app.schema.validate import CONFIGS, MOST_CODE, MOST_URL
+from app.schema.validate import MOST_CODE, MOST_URL, check_config
 from tests.tables import each_row
 
 URL = "https://api.example.com/{id}"
@@ -37,7 +37,7 @@ GOOD: list[tuple[str, dict[str, Any]]] = [
 
 @each_row(("kind", "config"), GOOD)
 def test_good(kind: str, config: dict[str, Any]) -> None:
-    CONFIGS[kind](config)
+    check_config(kind, config)
 
 
 BAD: list[tuple[str, dict[str, Any], str]] = [
@@ -47,14 +47,26 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("mock", {"sequence": {"result": 1}}, "/config/sequence"),
     ("mock", {"sequence": [ONE] * 1001}, "/config/sequence"),
     ("mock", {"sequence": [ONE, 2]}, "/config/sequence/1"),
-    ("mock", {"sequence": [{"result": 1, "when": {}}]}, "/config/sequence/0"),
+    ("mock", {"sequence": [{"result": 1, "when": {}}]}, "/config/sequence/0/when"),
     ("mock", {"sequence": [{"result": 1, "is_error": "no"}]}, "/config/sequence/0/is_error"),
     ("mock", {"sequence": [ONE], "cycle": 1}, "/config/cycle"),
     ("mock", {"cases": [ONE]}, "/config/cases/0/when"),
     ("mock", {"cases": [{"when": {"a": 1}, **ONE}]}, "/config/cases/0/when/a"),
-    ("mock", {"cases": [{"when": {"/a/b": {"glob": 1}}, **ONE}]}, "/config/cases/0/when/~1a~1b"),
-    ("mock", {"cases": [{"when": {"/a": {"prefix": 1}}, **ONE}]}, "/config/cases/0/when/~1a"),
-    ("mock", {"cases": [{"when": {"/a": {"one_of": 1}}, **ONE}]}, "/config/cases/0/when/~1a"),
+    (
+        "mock",
+        {"cases": [{"when": {"/a/b": {"glob": 1}}, **ONE}]},
+        "/config/cases/0/when/~1a~1b/glob",
+    ),
+    (
+        "mock",
+        {"cases": [{"when": {"/a": {"prefix": 1}}, **ONE}]},
+        "/config/cases/0/when/~1a/prefix",
+    ),
+    (
+        "mock",
+        {"cases": [{"when": {"/a": {"one_of": 1}}, **ONE}]},
+        "/config/cases/0/when/~1a/one_of",
+    ),
     ("mock", {"sample": True}, "/config/sample"),
     ("mock", {"sample": 1}, "/config/sample"),
     ("mock", {**ONE, "output_schema": {"type": "x"}}, "/config/output_schema/type"),
@@ -91,7 +103,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("http", {"url": URL, "method": "get"}, "/config/method"),
     ("http", {"url": URL, "private": "yes"}, "/config/private"),
     ("http", {"url": URL, "hosts": "example.com"}, "/config/hosts"),
-    ("http", {"url": URL, "hosts": ["https://example.com"]}, "/config/hosts"),
+    ("http", {"url": URL, "hosts": ["https://example.com"]}, "/config/hosts/0"),
     ("http", {"url": URL, "headers": []}, "/config/headers"),
     ("http", {"url": URL, "headers": {"Host": "evil"}}, "/config/headers/Host"),
     ("http", {"url": URL, "headers": {"content-length": "1"}}, "/config/headers/content-length"),
@@ -138,6 +150,6 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 @each_row(("kind", "config", "where"), BAD)
 def test_bad(kind: str, config: dict[str, Any], where: str) -> None:
     with pytest.raises(BadTool) as caught:
-        CONFIGS[kind](config)
+        check_config(kind, config)
     assert caught.value.pointer == where
     assert len(str(caught.value)) > 20

@@ -9,13 +9,14 @@ from typing import Any, get_args
 import jsonschema_rs
 import pytest
 
-from app.core.tools import Tool
+from app.core.tools import ANSWERED_BY, Tool
 from app.engine.settings import AMOUNTS, COUNTS
 from app.evaluation.spec import EXPECTATIONS, MATCHES, SETTINGS
-from app.schema.documents import Document, File, find_fault, published_schema
+from app.schema.documents import File, find_fault, published_schema
 from app.schema.http_parameters import MEMBERS, STYLES
-from app.schema.validate import CONFIGS, METHODS, TIMEOUT_S, WORKSPACE
+from app.schema.validate import METHODS, TIMEOUT_S, WORKSPACE
 
+MCP = {"name": "f", "answered_by": "mcp", "config": {}}
 ROOT = Path(__file__).parents[2]
 NAMES: tuple[File, ...] = get_args(File)
 
@@ -37,7 +38,7 @@ def test_the_schemas_name_what_the_code_names() -> None:
     tools, batch = published_schema("tools")["$defs"], published_schema("batch")["$defs"]
     members = tools["tool"]["properties"]
     assert set(members) - {"$schema"} == {item.name for item in fields(Tool)}
-    assert {f"{kind}_config" for kind in CONFIGS} == set(tools) - {"tool"}
+    assert {f"{kind}_config" for kind in ANSWERED_BY} == set(tools) - {"tool"}
     http = tools["http_config"]["properties"]
     assert tuple(http["method"]["anyOf"][0]["enum"]) == METHODS
     parameter = http["parameters"]["items"]["properties"]
@@ -66,11 +67,11 @@ def test_the_schemas_name_what_the_code_names() -> None:
         ("expectation", {"called": "\n"}, "/called", "this must be a text of 1 to 200 characters"),
         ("batch", {"cases": []}, "/playground_batch", "this is no SPEC of a batch"),
         ("batch", float("inf"), "", "this is Infinity, which is no number of JSON."),
-        ("tool", {"name": "f", "answered_by": "mcp", "config": {}}, "/config", 'no "server"'),
+        ("tool", MCP, "/config/server", "An mcp tool needs config.server"),
     ],
 )
 def test_find_fault_of_a_document_names_the_place_and_the_reason(
-    document: Document, value: Any, pointer: str | None, sentence: str
+    document: str, value: Any, pointer: str | None, sentence: str
 ) -> None:
     fault = find_fault(document, value)
     if fault is None:
