@@ -293,7 +293,7 @@ async def test_another_form_than_ours_arrives_switched_off(
         ([{"type": "bash_20250124", "name": "bash"}], "run by the client"),
         ({"tools": [{"type": "web_search"}]}, "run by its provider"),
         ({"mcpServers": {"a": {"command": "x"}}}, "/import"),
-        ({"name": "k", "answered_by": "person", "enabled": True}, "A tool has no 'enabled'"),
+        ({"name": "k", "answered_by": "person", "enabled": True}, "/enabled is not in the schema"),
         (
             [{"name": "k", "answered_by": "person"}, {"name": "k b", "answered_by": "mock"}],
             "letters, digits",

@@ -306,7 +306,7 @@ async def test_what_is_missing_replaces_what_was_missing_before(page: httpx.Asyn
     typed = {**EDITOR, "answered_by": "python", "name": "typed_now", "do": "look"}
     told = await page.post("/tools/try", data=typed, headers={"hx-request": "true"})
     assert 'hx-target="#try-verdict"' in told.text
-    assert "A Python tool needs a file: enter the path of a .py file." in told.text
+    assert "A Python tool needs a file: the absolute path of a .py file" in told.text
 
 
 async def test_an_empty_result_is_said(script: httpx.AsyncClient, page: httpx.AsyncClient) -> None:
