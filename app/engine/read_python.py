@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import field, replace
@@ -49,7 +50,7 @@ async def read_python(engine: Engine, wanted: FileToRead) -> ImportedTools:
         if place and (not place.startswith(("/", "~")) or "\0" in place):
             raise BadInput(f"The {what} is an absolute path; {place[:80]!a} is none.")
     if wanted.file:
-        path = Path(wanted.file).expanduser()
+        path = Path(os.path.expanduser(wanted.file))
         text = await asyncio.to_thread(_content, path)
         result = await _read(engine, wanted, path, text, str(path))
         if wanted.text.strip() and wanted.text.split() != text.split():
@@ -58,7 +59,8 @@ async def read_python(engine: Engine, wanted: FileToRead) -> ImportedTools:
         return result
     if not wanted.text.strip():
         raise BadInput("Name the path of a Python file, or send its text.")
-    with tempfile.TemporaryDirectory(prefix="playground-") as folder:
+    # The file may have moved or replaced its folder.
+    with tempfile.TemporaryDirectory(prefix="playground-", ignore_cleanup_errors=True) as folder:
         path = await asyncio.to_thread(_write, Path(folder).resolve(), wanted)
         return await _read(engine, wanted, path, wanted.text, "")
 
@@ -76,12 +78,18 @@ def _content(path: Path) -> str:
 
 def _write(folder: Path, wanted: FileToRead) -> Path:
     """The pasted texts as files in `folder`; returns the path of the one to read."""
-    for name, text in {**wanted.others, (wanted.name or PASTED): wanted.text}.items():
-        path = folder / (name if name.endswith(".py") else f"{name}.py")
-        if not path.resolve().is_relative_to(folder):
-            raise BadInput(f"{name[:80]!a} is not the name of a file.")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, "utf-8", "surrogatepass")
+    own = wanted.name or PASTED
+    own = own if own.endswith(".py") else f"{own}.py"
+    for name, text in {**wanted.others, own: wanted.text}.items():
+        path = folder / name
+        try:
+            if not path.resolve().is_relative_to(folder):
+                raise BadInput(f"{name[:80]!a} is not the name of a file.")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8", "surrogatepass")
+        except (OSError, ValueError) as error:  # too long, also the name of a folder, NUL
+            why = getattr(error, "strerror", None) or error
+            raise BadInput(f"{name[:80]!a} cannot be the name of a file: {why}.") from None
     return path
 
 
@@ -107,5 +115,5 @@ async def _read(
     try:
         listed = json.loads(result.text)
         return await run_apart(tools_from_objects, listed, text, file, wanted.interpreter)
-    except (ValueError, KeyError, TypeError, Unreadable):
+    except (ValueError, RecursionError, Unreadable):
         return ImportedTools(problem="What its process answered is not a list of tools.")

@@ -7,7 +7,7 @@ function without a framework has no schema of its own: it is read from the text,
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from app.exchange.tool_entry import (
     ImportedTools,
     ToolParts,
     build_tool,
+    clip,
     refused_tool,
 )
 from app.exchange.tool_import import import_tools
@@ -26,6 +27,10 @@ from app.exchange.tool_import import import_tools
 KIND = "Python"
 NOT_RUN = "Nothing here can call it without its framework: you answer its calls by hand."
 NO_FILE = "To have it run, save it in a file and name its absolute path in the editor."
+MOST_TOOLS = 500
+MOST_WORDS = 2_000
+"""Characters of a problem that a file's own code words."""
+TEXTS = ("reference", "framework", "name", "description", "dialect", "problem")
 NOTHING = (
     "The file was imported, and it has no tools: no object of a known framework and no public "
     "function."
@@ -46,11 +51,16 @@ def is_python(text: str, name: str) -> bool:
     return any(isinstance(node, kinds) for node in tree.body)
 
 
-def tools_from_objects(
-    listed: Sequence[Mapping[str, Any]], text: str, file: str, interpreter: str
-) -> ImportedTools:
-    """The tools listed by the interpreter. `text` is the content of the file, `file` its absolute
-    path, or "" for a pasted text, whose tools cannot run."""
+def tools_from_objects(listed: Any, text: str, file: str, interpreter: str) -> ImportedTools:
+    """The tools listed by the interpreter; ValueError if the file's code made another answer of the
+    list. `text` is the content of the file, `file` its absolute path, or "" for a pasted text,
+    whose tools cannot run."""
+    if not isinstance(listed, list) or not all(_is_entry(entry) for entry in listed):
+        raise ValueError("not a list of tools")
+    notes = [_note(interpreter)]
+    if len(listed) > MOST_TOOLS:
+        notes.append(f"It has more than {MOST_TOOLS} tools; these are the first.")
+        listed = listed[:MOST_TOOLS]
     known = {}
     if any(entry["parameters"] is None for entry in listed):
         functions = import_tools(text, file or "pasted.py").tools
@@ -58,13 +68,24 @@ def tools_from_objects(
     tools = []
     for entry in listed:
         if entry["problem"]:
-            tools.append(refused_tool(entry, _kind(entry), entry["name"], entry["problem"]))
+            tools.append(
+                refused_tool(entry, _kind(entry), entry["name"], clip(entry["problem"], MOST_WORDS))
+            )
         elif entry["parameters"] is None:
             tools.append(_function(entry, known.get(entry["reference"]), interpreter))
         else:
             tools.append(_framework_tool(entry, file, interpreter))
     return ImportedTools(
-        tuple(tools), kind=KIND, problem="" if tools else NOTHING, notes=(_note(interpreter),)
+        tuple(tools), kind=KIND, problem="" if tools else NOTHING, notes=tuple(notes)
+    )
+
+
+def _is_entry(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and all(isinstance(entry.get(name), str) for name in TEXTS)
+        and isinstance(entry.get("runs"), bool)
+        and "parameters" in entry
     )
 
 

@@ -135,7 +135,9 @@ async def read(request: Request) -> Response:
     if not (number.isascii() and number.isdigit() and int(number[:6]) < len(sources)):
         raise BadInput(OUT_OF_DATE)
     name, text, _ = sources[int(number)]
-    others = {other: content for other, content, _ in sources if other and other != name}
+    others = {
+        other: content for other, content, wrong in sources if other not in ("", name) and not wrong
+    }
     wanted = FileToRead(
         body.text("file").strip(), text, name, others, body.text("interpreter").strip()
     )
@@ -157,7 +159,8 @@ async def read(request: Request) -> Response:
         for reader in readers
     ]
     rows = await _rows(site, imported)
-    page = ImportPage(rows, notices, readers=readers, ran=ran)
+    failed = ran and bool(result.problem)
+    page = ImportPage(rows, notices, readers=readers, ran=ran, failed=failed)
     return HTMLResponse(import_page(site.env, page), 422 if result.problem else 200)
 
 

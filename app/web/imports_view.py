@@ -73,7 +73,8 @@ class ImportRow:
 class ImportPage:
     """`notices` are sentences about whole texts: (source, sentence, whether it is a problem).
     `done` says what was imported, with links (label, address). `readers` are the Python files that
-    an interpreter can read; `ran`: the rows come from such a run."""
+    an interpreter can read; `ran`: one was started for that. `failed`: without success, so that the
+    rows come from the text."""
 
     rows: Sequence[ImportRow] = ()
     notices: Sequence[tuple[str, str, bool]] = ()
@@ -82,6 +83,7 @@ class ImportPage:
     links: Sequence[tuple[str, str]] = ()
     readers: Sequence[PythonReader] = ()
     ran: bool = False
+    failed: bool = False
 
 
 @dataclass(frozen=True)

@@ -483,7 +483,7 @@ FAILURES: list[tuple[str, list[str]]] = [
         [
             "ModuleNotFoundError: No module named 'absent_framework'",
             "line 1, in <module>: import absent_framework.tools",
-            "name the interpreter that has this module",
+            "Name an interpreter that has this module",
         ],
     ),
     ("def broken(:\n", ["SyntaxError", "line 1: def broken(:"]),
@@ -553,6 +553,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"text": "x = 1", "interpreter": "python3"}, "The interpreter is an absolute path"),
     ({"text": " "}, "Name the path of a Python file, or send its text."),
     ({"text": "x = 1", "name": "../x.py"}, "'../x.py' is not the name of a file."),
+    ({"text": "x = 1", "name": "a\0b.py"}, "cannot be the name of a file: embedded null byte."),
+    ({"text": "x = 1", "name": "a" * 300}, "cannot be the name of a file: File name too long."),
+    ({"text": "x = 1", "others": {"a.py": "", "a.py/b": ""}}, "'a.py/b' cannot be the name"),
+    ({"file": "~absent-user/x.py"}, "There is no file ~absent-user/x.py"),
 ]
 
 
@@ -563,6 +567,89 @@ async def test_read_when_request_names_no_file_refuses(
     with pytest.raises(BadInput) as refused:
         await read_python(engine, FileToRead(**words))
     assert sentence in str(refused.value)
+
+
+async def test_read_when_text_has_other_files_keeps_their_names(engine: Engine) -> None:
+    text = "with open('shop/prices.json') as file:\n    file.read()\ndef price(): ...\n"
+    others = {"shop/prices.json": "{}"}
+    imported = await read_python(engine, FileToRead(text=text, name="tools", others=others))
+    assert ([item.name for item in imported.tools], imported.problem) == (["price"], "")
+
+
+async def test_read_when_text_replaces_its_folder_gives_its_tools(
+    engine: Engine, tmp_path: Path
+) -> None:
+    text = (
+        "import os\nhere = os.path.dirname(__file__)\n"
+        f"os.rename(here, {str(tmp_path / 'moved')!r})\n"
+        f"os.symlink({str(tmp_path)!r}, here)\ndef price(): ...\n"
+    )
+    imported = await read_python(engine, FileToRead(text=text))
+    assert [item.name for item in imported.tools] == ["price"]
+    (tmp_path / "moved").rename(tmp_path / "was removed")  # is still there: nothing else is
+
+
+async def test_read_when_object_raises_names_its_line_in_file(
+    engine: Engine, tmp_path: Path
+) -> None:
+    text = (
+        "class Tool:\n    on_invoke_tool = params_json_schema = 1\n    @property\n"
+        "    def name(self):\n        raise SystemExit(4)\n"
+        "Tool.__module__ = 'agents'\nmine = Tool()\n"
+    )
+    write(tmp_path, {"tools.py": text})
+    imported = await read_file(engine, tmp_path / "tools.py")
+    assert imported.problem == "SystemExit: 4\n  line 5, in name: raise SystemExit(4)"
+
+
+async def test_read_when_file_has_more_tools_than_are_taken_says_so(
+    engine: Engine, tmp_path: Path
+) -> None:
+    text = (
+        "from agents import FunctionTool\n"
+        f"tools = [FunctionTool(f't{{n}}', 'Doc.', {SKU_TEXT}, print) for n in range(600)]\n"
+    )
+    write(tmp_path, {**FRAMEWORKS, "tools.py": text})
+    imported = await read_file(engine, tmp_path / "tools.py")
+    assert len(imported.tools) == 500
+    assert imported.notes[-1] == "It has more than 500 tools; these are the first."
+
+
+FORGED = (
+    "import sys\nreader = sys.modules['playground_file']\n"
+    "entry = dict(reference='f', framework='', name='f', description='', parameters={}, "
+    "dialect='json', runs=True, problem='')\n"
+    "dumps = reader.json.dumps\n"
+    "class json:\n    @staticmethod\n    def dumps(value):\n        return "
+)
+
+
+@each_row(
+    "answer",
+    [
+        "'5'",
+        "'[null]'",
+        "'[{}]'",
+        "'[' * 100_000",
+        "dumps([{**entry, 'problem': {'a': 1}}])",
+        "dumps([{**entry, 'framework': None}])",
+        "dumps([{**entry, 'reference': []}])",
+        "dumps([{**entry, 'runs': 1}])",
+    ],
+)
+async def test_read_when_file_forges_answer_refuses_it(
+    answer: str, engine: Engine, tmp_path: Path
+) -> None:
+    write(tmp_path, {"tools.py": f"{FORGED}{answer}\nreader.json = json\n"})
+    imported = await read_file(engine, tmp_path / "tools.py")
+    assert imported.problem == "What its process answered is not a list of tools."
+
+
+async def test_read_when_file_forges_long_problem_clips_it(engine: Engine, tmp_path: Path) -> None:
+    answer = "dumps([{**entry, 'problem': 'x' * 3_000_000}])"
+    write(tmp_path, {"tools.py": f"{FORGED}{answer}\nreader.json = json\n"})
+    (item,) = (await read_file(engine, tmp_path / "tools.py")).tools
+    assert len(item.problem) == 2000
 
 
 async def test_read_when_interpreter_is_absent_says_so(engine: Engine, tmp_path: Path) -> None:

@@ -60,6 +60,42 @@ LAYOUTS: list[tuple[str, Mapping[str, str], str, str]] = [
             "shop/tool.py": "from sibling import low" + SAY,
         },
         "shop/tool.py",
+        "hitool_file",
+    ),
+    (
+        "a package that cannot be imported and is not needed",
+        {
+            "shop/__init__.py": "import absent_of_shop",
+            "shop/sibling.py": SIBLING,
+            "shop/tool.py": "from sibling import low  # not from shop" + SAY,
+        },
+        "shop/tool.py",
+        "hitool_file",
+    ),
+    (
+        "a package with the name of an installed one, which is meant",
+        {
+            "xml/__init__.py": "",
+            "xml/tool.py": "from xml.dom import Node\ndef low(text):\n    return text.lower()\n"
+            + SAY,
+        },
+        "xml/tool.py",
+        "hitool_file",
+    ),
+    (
+        "a package with the name of an installed one, from which it imports relatively",
+        {"xml/__init__.py": "", "xml/sibling.py": SIBLING, "xml/tool.py": HERE},
+        "xml/tool.py",
+        "hixml.tool",
+    ),
+    (
+        "its own package in an import of several",
+        {
+            "shop/__init__.py": "",
+            "shop/sibling.py": SIBLING,
+            "shop/tool.py": "import os, shop.sibling\nlow = shop.sibling.low" + SAY,
+        },
+        "shop/tool.py",
         "hishop.tool",
     ),
     (
@@ -202,20 +238,25 @@ async def test_kept_process_when_sibling_changes_imports_it_again(tmp_path: Path
 
 async def test_check_when_file_belongs_to_package_notes_what_else_runs(tmp_path: Path) -> None:
     write(tmp_path, {"shop/__init__.py": "", "shop/tool.py": HERE, "alone.py": HERE})
+    write(tmp_path, {"shop/plain.py": SIBLING})
     executor = Python()
     inside = await executor.checked("s", python_tool(tmp_path / "shop/tool.py"), "{}")
     alone = await executor.checked("s", python_tool(tmp_path / "alone.py"), "{}")
     assert [problem.kind for problem in inside.problems] == ["note", "note"]
     assert f"imported as shop.tool from {tmp_path}" in inside.problems[1].message
     assert len(alone.problems) == 1
+    plain = await executor.checked("s", python_tool(tmp_path / "shop/plain.py"), "{}")
+    assert len(plain.problems) == 1
 
 
 PATHS: list[tuple[str, list[str], bytes, str, str]] = [
-    ("/p/a/b/t.py", ["/p/a/__init__.py", "/p/a/b/__init__.py"], b"", "a.b.t", "/p"),
+    ("/p/a/b/t.py", ["/p/a/__init__.py", "/p/a/b/__init__.py"], b"import a.c", "a.b.t", "/p"),
+    ("/p/a/b/t.py", ["/p/a/__init__.py", "/p/a/b/__init__.py"], b"import b", "tool_file", "/p/a/b"),
+    ("/p/a/t.py", ["/p/a/__init__.py"], b"import abc\nfrom ab import a", "tool_file", "/p/a"),
     ("/p/a/t.py", [], b"from . import x", "a.t", "/p"),
     ("/p/a/t.py", [], b"  from .. import x", "p.a.t", "/"),
     ("/t.py", ["/__init__.py"], b"from .. import x", "tool_file", "/"),
-    ("/p/a/my.tool.py", ["/p/a/__init__.py"], b"", "a.my_tool", "/p"),
+    ("/p/a/my.tool.py", ["/p/a/__init__.py"], b"from . import x", "a.my_tool", "/p"),
 ]
 
 

@@ -325,3 +325,15 @@ async def test_shipped_names_stay_in_the_package() -> None:
     assert (
         executor._file("shipped:../../etc/passwd").parent == Path(executor.__file__).parent.parent
     )
+
+
+async def test_call_when_child_failed_before_it_has_its_words(folder: Path) -> None:
+    worker = await executor.Worker.start(["/bin/sh", "-c", "echo not a Python >&2"], folder, {})
+    try:
+        with anyio.fail_after(30):
+            await worker.ended
+            await anyio.wait_all_tasks_blocked()
+            answer = await worker.call(b"{}\n", 1000, lambda *_: None, last=True)
+    finally:
+        await worker.end()
+    assert (answer.message, answer.tail) == (None, "not a Python")

@@ -194,7 +194,10 @@ class Worker:
         with all its descendants. On cancellation the caller must `end` the child."""
         self._jobs += 1
         call = self._call = _Call(self._jobs, most, report)
-        between, self._between, self._between_size, self._tail = self._between, [], 0, b""
+        between, self._between, self._between_size = self._between, [], 0
+        # What is no Python may have failed by now; an earlier call's words are not repeated.
+        errors = b"".join(data for stream, data in between if stream)
+        self._tail = errors[-_MOST_TAIL:] if self._jobs == 1 else b""
         for stream, data in between:
             call.printed(stream, data, counts=False)
         waits = [self.ended, asyncio.ensure_future(call.flooded.wait())]
@@ -489,8 +492,14 @@ async def check_file(session: str, tool: Tool, arguments: str) -> CallCheck:
 def _package_notes(tool: Tool) -> tuple[Problem, ...]:
     """That other files run as well: the digest of a call is that of the tool's file alone."""
     name = str(tool.config.get("file", ""))
-    place = locate(str(_file(name)), b"")
-    if not place.package or name.startswith(SHIPPED):
+    file = _file(name)
+    if name.startswith(SHIPPED) or not file.is_file():  # a pipe would never end
+        return ()
+    try:
+        place = locate(str(file), file.read_bytes())
+    except OSError:
+        return ()
+    if not place.package:
         return ()
     sentence = (
         f"Its file is imported as {place.name} from {place.first}: the __init__.py of its package "
@@ -549,7 +558,7 @@ async def _end_worker(worker: Worker | None) -> None:
 def _file(name: str) -> Path:
     if name.startswith(SHIPPED):
         return _SHIPPED / Path(name.removeprefix(SHIPPED)).name
-    return Path(name).expanduser().absolute()
+    return Path(os.path.expanduser(name)).absolute()  # of an unknown user it stays as it is
 
 
 def _environment(ours: Mapping[str, str]) -> dict[str, str]:

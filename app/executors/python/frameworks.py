@@ -17,8 +17,9 @@ import json
 import types
 from typing import Any, Callable, Iterator, NamedTuple, Optional  # noqa: UP035 - Python 3.8
 
-MOST_TOOLS = 500
-MOST_MEMBERS = 500
+MOST_TOOLS = 501
+MOST_MEMBERS = 501
+"""One more than are taken: the last says that there are more."""
 INSPECT_INFO = "__registry_info__"
 INSPECT_MADE = "__registry_params__"
 

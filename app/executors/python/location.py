@@ -1,9 +1,11 @@
 """Where a user's file lies: the name under which it is imported, and the folders that its imports
 need.
 
-As `python -m` and pytest do: a file in a folder with `__init__.py` belongs to that package, whose
-root (the first parent folder without `__init__.py`) comes first in `sys.path`. A file with relative
-imports in folders without `__init__.py` belongs to a namespace package: its root is that of its
+A file that imports nothing of its package runs by itself, as a script does: the `__init__.py` of
+its package may fail, or need what the file does not. With relative imports, or imports of its own
+package by name, it belongs to that package, as for `python -m` and pytest: the root (the first
+parent folder without `__init__.py`) comes first in `sys.path`. A file with relative imports in
+folders without `__init__.py` belongs to a namespace package: its root is that of its
 project (a folder `src`, or the folder with `pyproject.toml`), else as many folders up as its
 imports go. Loaded by `runner.py`, by any Python from 3.8 on; `executor.py` imports it, too.
 https://docs.pytest.org/en/stable/explanation/pythonpath.html
@@ -42,7 +44,8 @@ class Location(NamedTuple):
 
     def alone(self, folder: str, name: str = ALONE) -> Location:
         """The file by itself, outside of its package."""
-        return Location(name, folder, tuple(place for place in self.last if place != folder), "")
+        last = (*self.last, self.first)
+        return Location(name, folder, tuple(place for place in last if place != folder), "")
 
 
 def locate(path: str, source: bytes) -> Location:
@@ -72,7 +75,27 @@ def locate(path: str, source: bytes) -> Location:
     last = tuple(
         place for place in dict.fromkeys((folder, sources, project)) if place and place != root
     )
-    return Location(".".join(names), root, last, package)
+    place = Location(".".join(names), root, last, package)
+    if package and not wanted and not imports_package(source, names[0]):
+        return place.alone(folder)
+    return place
+
+
+def imports_package(source: bytes, package: str) -> bool:
+    """Whether a file imports something of the package of this name."""
+    name = re.escape(package.encode())
+    lines = rb"^[ \t]*(?:from[ \t]+%b\b|import[ \t][^\n#]*\b%b\b)" % (name, name)
+    return re.search(lines, source, re.M) is not None
+
+
+def is_installed(package: str, root: str) -> bool:
+    """Whether Python finds another package of this name than the one in the folder `root`."""
+    spec = PathFinder.find_spec(package)
+    if spec is None:
+        return False
+    places = [spec.origin, *(spec.submodule_search_locations or ())]
+    own = os.path.realpath(root)
+    return not any(place and is_below(os.path.realpath(place), own) for place in places)
 
 
 def project_of(folder: str) -> str:

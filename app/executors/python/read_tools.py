@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 
 from __main__ import CallFailure, File, bytes_of, failure_of, frameworks
-
-# The runner put this file's folder first; some modules in it have names of the standard library.
-sys.path[:] = [entry for entry in sys.path if entry != os.path.dirname(os.path.abspath(__file__))]
 
 
 def read(path: str) -> str:
     """The tools of the file at the absolute `path`, as JSON (`frameworks.tools_of`). CallFailure,
-    with the lines of the file that lead to it, if it cannot be imported."""
+    with the lines of the file that lead to it, if it cannot be imported or listed."""
     os.chdir(os.path.dirname(path))
     file = File(path)
     try:
         file.source = bytes_of(path)
         file.load()
+        return json.dumps(frameworks().tools_of(file.module, file.source))
     except BaseException as error:  # SystemExit comes from the file, too
         raise CallFailure(failure_of(error, path, file.where)["result"]) from None
-    return json.dumps(frameworks().tools_of(file.module, file.source))

@@ -536,12 +536,12 @@ class File:
         Its parent packages are imported first, as Python does."""
         place = location.locate(self.path, self.source)
         if os.path.realpath(self.path).startswith(OURS + os.sep):
-            place = place.alone(os.path.dirname(self.path), "playground_file")
-        elif place.name.partition(".")[0] in sys.modules:
-            # A package that has the name of a loaded module could not be imported: it is hidden.
+            # Its folder has modules with names of the standard library.
+            place = location.Location("playground_file", "", (), "")
+        elif self.is_hidden(place):
             place = place.alone(os.path.dirname(self.path))
         name, first, last, _ = place
-        sys.path.insert(0, first)
+        sys.path[:0] = [first] if first else []
         sys.path += [entry for entry in last if entry not in sys.path]
         finders = [location.NotOurs(OURS), location.OneFile(name, self.path, self.execute)]
         sys.meta_path[:0] = finders
@@ -550,6 +550,16 @@ class File:
         )
         self.module = importlib.import_module(name)
         self.loaded = True
+
+    def is_hidden(self, place: Any) -> bool:
+        """Whether a module that Python finds otherwise has the name of the file's package. A loaded
+        one hides it; an installed one is meant where the file has no relative imports, such as by
+        `from agents import Agent` in a folder `agents`."""
+        package = place.name.partition(".")[0]
+        if package in sys.modules:
+            return True
+        relative = location.RELATIVE.search(self.source) is not None
+        return not relative and location.is_installed(package, place.first)
 
     def execute(self, module: types.ModuleType) -> None:
         """Always compiled: a cached version may be out of date. The bytes that are compiled are
@@ -664,10 +674,13 @@ def failure_of(error: BaseException, path: str, where: str = "") -> dict[str, An
     if isinstance(error, ImportError) and where:
         lines.append(f"{where} and where its interpreter has them.")
     if isinstance(error, ModuleNotFoundError):
-        if not sys.flags.no_site:  # as our own interpreter runs
+        other = "ame an interpreter that has this module."
+        if sys.flags.no_site:  # as our own interpreter runs
+            lines.append("N" + other)
+        else:
             name = str(error.name or "").partition(".")[0]
             lines.append(f"Install the package that has it: {sys.executable} -m pip install {name}")
-        lines.append("Or name the interpreter that has this module in the tool's settings.")
+            lines.append("Or n" + other)
     return {"result": "\n".join(lines)[:20000], "is_error": True}
 
 

@@ -10,13 +10,9 @@ import json
 import resource
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, cast
 
 from __main__ import CallFailure
-
-# The runner put this file's folder first; some modules in it have names of the standard library.
-sys.path[:] = [entry for entry in sys.path if entry != str(Path(__file__).parent)]
 
 MAX_ADDRESSES = 1536 << 20
 """The limit of this process, and of the interpreter's; its own memory limit is far lower."""

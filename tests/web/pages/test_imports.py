@@ -496,10 +496,23 @@ async def test_python_file_when_reading_fails_keeps_the_page_and_what_was_typed(
     assert "ModuleNotFoundError: No module named 'absent_module'" in text
     assert f"{sys.executable} -m pip install absent_module" in text
     assert f'value="{sys.executable}"' in text
-    assert fields_of(answer.text)["as:0"] == ["price"]  # as the text was read
+    assert fields_of(answer.text)["as:0"] == ["price"]
+    assert "It could not be read by running it: the tools below are read from its text." in text
+    assert "The file was run to be read" not in text  # with another interpreter it may not have run
     refused = await page.post("/import/read", data={**fields, "interpreter": "python3"})
     assert "The interpreter is an absolute path" in refused.text
     assert "Nothing has been imported, run or" in refused.text
+
+
+async def test_python_file_when_beside_no_text_is_read_without_it(page: httpx.AsyncClient) -> None:
+    """A file that is no text is not there for the one that is run, rather than empty."""
+    text = "import os\nassert os.listdir() == ['tools.py'], os.listdir()\n" + PYTHON
+    files = [("file", ("tools.py", text)), ("file", ("weights.bin", b"\xff\x00"))]
+    answer = await page.post("/import", files=files)
+    upload = re.search(r'name="upload" value="([^"]+)"', answer.text)
+    assert upload
+    answer = await page.post("/import/read", data={"upload": upload[1], "number": "0"})
+    assert answer.status_code == 200, answer.text
 
 
 async def test_class_file_when_text_has_no_tool_offers_to_read_it(
