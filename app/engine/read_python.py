@@ -5,6 +5,8 @@ tools, and takes the tools that its framework's objects describe. Threat 14 of d
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import importlib.util
 import json
 import os
 import tempfile
@@ -51,8 +53,10 @@ async def read_python(engine: Engine, wanted: FileToRead) -> ImportedTools:
             raise BadInput(f"The {what} is an absolute path; {place[:80]!a} is none.")
     if wanted.file:
         path = Path(os.path.expanduser(wanted.file))
-        text = await asyncio.to_thread(_content, path)
-        result = await _read(engine, wanted, path, text, str(path))
+        content = await asyncio.to_thread(_content, path)
+        text = _decode(content)
+        digest = hashlib.sha256(content).hexdigest()
+        result = await _read(engine, wanted, path, text, file=str(path), digest=digest)
         if wanted.text.strip() and wanted.text.split() != text.split():
             note = f"{path} has another content than the text that was sent; the file was read."
             result = replace(result, notes=(*result.notes, note))
@@ -62,18 +66,26 @@ async def read_python(engine: Engine, wanted: FileToRead) -> ImportedTools:
     # The file may have moved or replaced its folder.
     with tempfile.TemporaryDirectory(prefix="playground-", ignore_cleanup_errors=True) as folder:
         path = await asyncio.to_thread(_write, Path(folder).resolve(), wanted)
-        return await _read(engine, wanted, path, wanted.text, "")
+        return await _read(engine, wanted, path, wanted.text)
 
 
-def _content(path: Path) -> str:
+def _content(path: Path) -> bytes:
     try:
         if not path.is_file():  # a pipe would never end
             raise BadInput(f"There is no file {path}; name the path of a Python file.")
         if path.stat().st_size > MOST_BYTES:
             raise BadInput(f"{path} has more than {MOST_BYTES // 1024} kB; split the file.")
-        return path.read_text("utf-8-sig", "replace")
+        return path.read_bytes()
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _decode(content: bytes) -> str:
+    """The text of a Python file in the encoding that it declares, as Python reads it."""
+    try:
+        return importlib.util.decode_source(content)
+    except (SyntaxError, LookupError, ValueError):  # Python refuses it, too, and says why
+        return content.decode("utf-8-sig", "replace")
 
 
 def _write(folder: Path, wanted: FileToRead) -> Path:
@@ -94,8 +106,9 @@ def _write(folder: Path, wanted: FileToRead) -> Path:
 
 
 async def _read(
-    engine: Engine, wanted: FileToRead, path: Path, text: str, file: str
+    engine: Engine, wanted: FileToRead, path: Path, text: str, file: str = "", digest: str = ""
 ) -> ImportedTools:
+    """`text` is the content of `path`, which has this `digest` if it is a `file` of the user's."""
     config = {"file": READER, "function": "read", "keep": False}
     config |= {"interpreter": wanted.interpreter} if wanted.interpreter else {}
     invocation = Invocation(
@@ -103,7 +116,7 @@ async def _read(
         call="1.1",
         attempt=1,
         tool=Tool("read", answered_by="python", config=config),
-        arguments=json.dumps({"path": str(path)}),
+        arguments=json.dumps({"path": str(path), "digest": digest}),
         timeout_s=TIMEOUT_S,
         max_output=MAX_OUTPUT,
         folder=path.parent,

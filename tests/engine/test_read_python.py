@@ -652,6 +652,47 @@ async def test_read_when_file_forges_long_problem_clips_it(engine: Engine, tmp_p
     assert len(item.problem) == 2000
 
 
+async def test_read_when_file_changes_meanwhile_does_not_run_it(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, {"tools.py": "def price(): ...\n"})
+    take_content = reading._content
+
+    def change_afterwards(path: Path) -> bytes:
+        content = take_content(path)
+        path.write_text("open('ran', 'w')\ndef other(): ...\n")
+        return content
+
+    monkeypatch.setattr(reading, "_content", change_afterwards)
+    imported = await read_file(engine, tmp_path / "tools.py")
+    assert "has changed just now and was not run" in imported.problem
+    assert not (tmp_path / "ran").exists()
+
+
+@each_row(
+    "content, description",
+    [
+        ("# coding: latin-1\ndef f():\n    'é'\n".encode("latin-1"), "é"),
+        ("\ufeffdef f():\n    'é'\n".encode(), "é"),
+        ("def f():\r\n    'é'\r\n".encode(), "é"),
+    ],
+)
+async def test_read_when_file_declares_encoding_takes_its_text_so(
+    content: bytes, description: str, engine: Engine, tmp_path: Path
+) -> None:
+    (tmp_path / "tools.py").write_bytes(content)
+    (item,) = (await read_file(engine, tmp_path / "tools.py")).tools
+    assert item.tool is not None
+    assert item.tool.description == description
+
+
+async def test_read_when_encoding_is_unknown_says_what_python_says(
+    engine: Engine, tmp_path: Path
+) -> None:
+    (tmp_path / "tools.py").write_bytes(b"# coding: absent-1\ndef f(): ...\n")
+    assert "unknown encoding" in (await read_file(engine, tmp_path / "tools.py")).problem
+
+
 async def test_read_when_interpreter_is_absent_says_so(engine: Engine, tmp_path: Path) -> None:
     write(tmp_path, {"tools.py": "def price(): ...\n"})
     imported = await read_file(engine, tmp_path / "tools.py", interpreter="/absent/python")

@@ -507,7 +507,7 @@ async def test_python_file_when_reading_fails_keeps_the_page_and_what_was_typed(
 async def test_python_file_when_beside_no_text_is_read_without_it(page: httpx.AsyncClient) -> None:
     """A file that is no text is not there for the one that is run, rather than empty."""
     text = "import os\nassert os.listdir() == ['tools.py'], os.listdir()\n" + PYTHON
-    files = [("file", ("tools.py", text)), ("file", ("weights.bin", b"\xff\x00"))]
+    files = [("file", ("tools.py", text.encode())), ("file", ("weights.bin", b"\xff\x00"))]
     answer = await page.post("/import", files=files)
     upload = re.search(r'name="upload" value="([^"]+)"', answer.text)
     assert upload
