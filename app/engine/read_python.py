@@ -63,6 +63,8 @@ async def read_python(engine: Engine, wanted: FileToRead) -> ImportedTools:
         return result
     if not wanted.text.strip():
         raise BadInput("Name the path of a Python file, or send its text.")
+    if len(wanted.text) > MOST_BYTES:
+        raise BadInput(f"The text has more than {MOST_BYTES // 1024} kB; split the file.")
     # The file may have moved or replaced its folder.
     with tempfile.TemporaryDirectory(prefix="playground-", ignore_cleanup_errors=True) as folder:
         path = await asyncio.to_thread(_write, Path(folder).resolve(), wanted)

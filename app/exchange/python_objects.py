@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.exchange.parsers import Unreadable
+from app.exchange.python_marks import READ_IT
 from app.exchange.python_source import parse_module
 from app.exchange.schema_dialects import from_openapi_schema
 from app.exchange.tool_entry import (
@@ -31,6 +32,11 @@ MOST_TOOLS = 500
 MOST_WORDS = 2_000
 """Characters of a problem that a file's own code words."""
 TEXTS = ("reference", "framework", "name", "description", "dialect", "problem")
+BUTTON = '"Read it with this interpreter"'
+NO_TEXT = (
+    "It is no object of a framework, and the file's text gives no tool of this name. Import the "
+    "file that has its def at the top."
+)
 NOTHING = (
     "The file was imported, and it has no tools: no object of a known framework and no public "
     "function."
@@ -120,8 +126,12 @@ def _function(
 ) -> ImportedTool:
     """A function without a framework: as its text says, run by the same interpreter."""
     if read is None:
-        problem = "It is defined in another file; import that one."
+        problem = NO_TEXT
         return refused_tool(entry, KIND, entry["name"], problem)
+    # It has just been read so.
+    notes = tuple(note for note in read.notes if BUTTON not in note)
+    problem = read.problem.removesuffix(READ_IT).rstrip()
+    read = replace(read, notes=notes, problem=problem)
     tool = read.tool
     if tool is None or tool.answered_by != "python":
         return read

@@ -556,6 +556,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"text": "x = 1", "name": "a\0b.py"}, "cannot be the name of a file: embedded null byte."),
     ({"text": "x = 1", "name": "a" * 300}, "cannot be the name of a file: File name too long."),
     ({"text": "x = 1", "others": {"a.py": "", "a.py/b": ""}}, "'a.py/b' cannot be the name"),
+    ({"text": "#" * 600_000}, "The text has more than 512 kB; split the file."),
     ({"file": "~absent-user/x.py"}, "There is no file ~absent-user/x.py"),
 ]
 
@@ -691,6 +692,37 @@ async def test_read_when_encoding_is_unknown_says_what_python_says(
 ) -> None:
     (tmp_path / "tools.py").write_bytes(b"# coding: absent-1\ndef f(): ...\n")
     assert "unknown encoding" in (await read_file(engine, tmp_path / "tools.py")).problem
+
+
+UNREAD: list[tuple[str, str, str]] = [
+    (
+        "def make():\n    def price(x: int): ...\n    return price\n",
+        "make",
+        "It returns a function (price), which is only made when make() is called.",
+    ),
+    ("if True:\n    def price(x: int): ...\n", "price", "the file's text gives no tool of this"),
+    ("price = lambda x: x\n", "price", "the file's text gives no tool of this name."),
+]
+
+
+@each_row("text, name, problem", UNREAD)
+async def test_read_when_text_has_no_such_function_says_so(
+    text: str, name: str, problem: str, engine: Engine
+) -> None:
+    (item,) = (await read_python(engine, FileToRead(text=text))).tools
+    assert (item.tool, item.name) == (None, name)
+    assert problem in item.problem
+    assert "Read it with" not in item.problem
+
+
+async def test_read_when_decorator_is_unknown_does_not_advise_what_was_done(
+    engine: Engine,
+) -> None:
+    others = {"absent_kit.py": "def tool(function):\n    return function\n"}
+    text = "from absent_kit import tool\n@tool\ndef price(sku: str):\n    'Doc.'\n"
+    imported = await read_python(engine, FileToRead(text=text, others=others))
+    assert [item.name for item in imported.tools] == ["price"]
+    assert "Read it with" not in " ".join(imported.tools[0].notes)
 
 
 async def test_read_when_interpreter_is_absent_says_so(engine: Engine, tmp_path: Path) -> None:

@@ -542,7 +542,7 @@ async def test_read_when_asked_by_script_answers_as_import_does(
     )
     (only,) = by_text.json()["tools"]
     assert only["tool"] is None
-    assert "defined in another file" in only["problem"]
+    assert "Import the file that has its def at the top." in only["problem"]
     nothing = await script.post("/import/read", json={})
     assert nothing.status_code == 422
     gone = await script.post("/import/read", data={"upload": "x", "number": "0"})
