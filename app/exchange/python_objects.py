@@ -44,7 +44,8 @@ NOTHING = (
 
 
 def is_python(text: str, name: str) -> bool:
-    """Whether a text is a Python file that defines something."""
+    """Whether a text is a Python file that defines or imports something. A notebook and a text with
+    blocks of Python are none."""
     if name.lower().endswith(".py"):
         return True
     if not text.strip() or text.lstrip()[0] in "{[<`":
@@ -53,7 +54,7 @@ def is_python(text: str, name: str) -> bool:
         tree = parse_module(text)
     except Unreadable:
         return False
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
     return any(isinstance(node, kinds) for node in tree.body)
 
 

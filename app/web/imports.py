@@ -27,7 +27,6 @@ from app.core.tools import Tool
 from app.engine.engine import Engine
 from app.engine.read_python import FileToRead, read_python
 from app.exchange.mcp_config import with_values
-from app.exchange.python_objects import KIND as PYTHON
 from app.exchange.python_objects import is_python
 from app.exchange.tool_dialects import OWN_FORM
 from app.exchange.tool_entry import MOST_TOOLS, ImportedServer, ImportedTool, ImportedTools
@@ -112,7 +111,7 @@ async def look(request: Request) -> Response:
         return RedirectResponse(f"/import?upload={_choosing(site, sources, imported)}", 303)
     rows = await _rows(site, imported)
     typed = "" if rows else body.text("text")
-    readers = await _readers(site, sources, imported)
+    readers = await _readers(site, sources)
     page = ImportPage(rows, _text_notes(imported), typed, readers=readers)
     return HTMLResponse(import_page(site.env, page), 200 if rows else 422)
 
@@ -151,7 +150,7 @@ async def read(request: Request) -> Response:
     if result.problem:  # the page stays as it was, with the reason
         with one_document():
             imported = await _read_uploads(sources, [], None)
-    readers = await _readers(site, sources, imported, word)
+    readers = await _readers(site, sources, word)
     readers = [
         replace(reader, file=wanted.file, interpreter=wanted.interpreter)
         if reader.number == int(number)
@@ -164,21 +163,15 @@ async def read(request: Request) -> Response:
     return HTMLResponse(import_page(site.env, page), 422 if result.problem else 200)
 
 
-async def _readers(
-    site: Site,
-    sources: Sequence[Source],
-    imported: Sequence[tuple[str, ImportedTools]],
-    upload: str = "",
-) -> list[PythonReader]:
+async def _readers(site: Site, sources: Sequence[Source], upload: str = "") -> list[PythonReader]:
     """The Python files among the texts, which an interpreter can read; they stay in memory."""
 
     def python_files() -> list[tuple[int, str]]:
-        kinds = {name: {tool.kind for tool in item.tools} for name, item in imported}
         numbered = [(number, *source) for number, source in enumerate(sources)]
         return [
             (number, name)
             for number, name, text, wrong in numbered
-            if not wrong and (PYTHON in kinds.get(name, ()) or is_python(text, name))
+            if not wrong and is_python(text, name)
         ][:MOST_READERS]
 
     files = await run_apart(python_files)

@@ -504,6 +504,30 @@ async def test_python_file_when_reading_fails_keeps_the_page_and_what_was_typed(
     assert "Nothing has been imported, run or" in refused.text
 
 
+NOTEBOOK = {
+    "nbformat": 4,
+    "nbformat_minor": 5,
+    "metadata": {"kernelspec": {"name": "python3", "display_name": "P", "language": "python"}},
+    "cells": [{"cell_type": "code", "metadata": {}, "outputs": [], "source": [PYTHON]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "offered"),
+    [
+        ("a.ipynb", json.dumps(NOTEBOOK), False),
+        ("README.md", f"# Tools\n\n```python\n{PYTHON}```\n", False),
+        ("a.txt", PYTHON, True),
+        ("a.txt", "from shop import SearchTool\n\nsearch = SearchTool()\n", True),
+    ],
+)
+async def test_text_when_it_is_no_python_file_is_not_offered_to_run(
+    name: str, text: str, offered: bool, page: httpx.AsyncClient
+) -> None:
+    answer = await page.post("/import", files=[("file", (name, text.encode()))])
+    assert ('action="/import/read"' in answer.text) == offered
+
+
 async def test_python_file_when_beside_no_text_is_read_without_it(page: httpx.AsyncClient) -> None:
     """A file that is no text is not there for the one that is run, rather than empty."""
     text = "import os\nassert os.listdir() == ['tools.py'], os.listdir()\n" + PYTHON
