@@ -32,6 +32,7 @@ MOST_TOOLS = 500
 MOST_WORDS = 2_000
 """Characters of a problem that a file's own code words."""
 TEXTS = ("reference", "framework", "name", "description", "dialect", "problem")
+FROM_TEXT = "A function without a framework is read from the file's text."
 BUTTON = '"Read it with this interpreter"'
 NO_TEXT = (
     "It is no object of a framework, and the file's text gives no tool of this name. Import the "
@@ -69,9 +70,14 @@ def tools_from_objects(listed: Any, text: str, file: str, interpreter: str) -> I
         notes.append(f"It has more than {MOST_TOOLS} tools; these are the first.")
         listed = listed[:MOST_TOOLS]
     known = {}
+    unread = NO_TEXT
     if any(entry["parameters"] is None for entry in listed):
         functions = import_tools(text, file or "pasted.py").tools
         known = {tool.form.get("function"): tool for tool in reversed(functions)}
+        try:
+            parse_module(text)
+        except Unreadable as error:
+            unread = f"{FROM_TEXT} {error}"
     tools = []
     for entry in listed:
         if entry["problem"]:
@@ -79,7 +85,7 @@ def tools_from_objects(listed: Any, text: str, file: str, interpreter: str) -> I
                 refused_tool(entry, _kind(entry), entry["name"], clip(entry["problem"], MOST_WORDS))
             )
         elif entry["parameters"] is None:
-            tools.append(_function(entry, known.get(entry["reference"]), interpreter))
+            tools.append(_function(entry, known.get(entry["reference"]), unread, interpreter))
         else:
             tools.append(_framework_tool(entry, file, interpreter))
     return ImportedTools(
@@ -123,12 +129,12 @@ def _framework_tool(entry: Mapping[str, Any], file: str, interpreter: str) -> Im
 
 
 def _function(
-    entry: Mapping[str, Any], read: ImportedTool | None, interpreter: str
+    entry: Mapping[str, Any], read: ImportedTool | None, unread: str, interpreter: str
 ) -> ImportedTool:
-    """A function without a framework: as its text says, run by the same interpreter."""
+    """A function without a framework: as its text says, run by the same interpreter. `unread` is
+    why the text does not give it."""
     if read is None:
-        problem = NO_TEXT
-        return refused_tool(entry, KIND, entry["name"], problem)
+        return refused_tool(entry, KIND, entry["name"], unread)
     # It has just been read so.
     notes = tuple(note for note in read.notes if BUTTON not in note)
     problem = read.problem.removesuffix(READ_IT).rstrip()

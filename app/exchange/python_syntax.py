@@ -44,7 +44,7 @@ class NewerSyntax:
         return (
             f"Line {self.line}: {self.what} needs Python {wanted} or newer; this program runs on"
             f" Python {own} and cannot read it. Start the program with Python {wanted}, or use"
-            ' "Read it with this interpreter" with one of that version.'
+            ' "Read it with this interpreter" with one of that version for the tools of frameworks.'
         )
 
 

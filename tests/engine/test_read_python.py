@@ -24,6 +24,7 @@ from app.core.errors import BadInput
 from app.engine import read_python as reading
 from app.engine.engine import Engine
 from app.engine.read_python import FileToRead, read_python
+from app.exchange.python_objects import tools_from_objects
 from app.exchange.tool_entry import ImportedTool, ImportedTools
 from app.executors.executor import Invocation
 from tests.tables import each_row
@@ -713,6 +714,17 @@ async def test_read_when_text_has_no_such_function_says_so(
     assert (item.tool, item.name) == (None, name)
     assert problem in item.problem
     assert "Read it with" not in item.problem
+
+
+def test_functions_when_only_the_interpreter_reads_the_text_say_so() -> None:
+    """Its Python may be newer than ours."""
+    words = dict.fromkeys(("framework", "description", "problem"), "")
+    entry = {"reference": "price", "name": "price", "dialect": "json", **words}
+    listed = [{**entry, "parameters": None, "runs": True}]
+    (item,) = tools_from_objects(listed, "def price(): ...\nnewer syntax\n", "/t.py", "").tools
+    assert item.problem.startswith(
+        "A function without a framework is read from the file's text. Line 2: this is not valid"
+    )
 
 
 async def test_read_when_decorator_is_unknown_does_not_advise_what_was_done(
