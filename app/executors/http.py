@@ -218,6 +218,8 @@ SAFE = ("GET", "HEAD", "OPTIONS", "QUERY")
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 _EITHER = re.compile(rf"{VARIABLE.pattern}|{PLACE.pattern}")
 _END = re.compile(r"[/?]|$")
+_MOST_DECODINGS = 20
+"""A step of the path that is percent-encoded more often is refused."""
 
 
 @dataclass(frozen=True)
@@ -322,12 +324,15 @@ def _step(step: str, values: dict[str, Any], styled: Mapping[str, HttpParameter]
 
 
 def _leads_away(step: str) -> bool:
-    """Whether a proxy or server may read `step` as several steps after any number of decodings."""
-    for _ in range(4):
-        if any(part in (".", "..") for part in re.split(r"[/\\]", step.partition(";")[0])):
+    """Whether a proxy or server may read `step` as several steps after any number of decodings.
+    What follows a `;` in each of them may be dropped (RFC 3986, 3.3)."""
+    for _ in range(_MOST_DECODINGS):
+        if any(part.partition(";")[0] in (".", "..") for part in re.split(r"[/\\]", step)):
             return True
-        step = unquote(step)
-    return False
+        step, before = unquote(step), step
+        if step == before:
+            return False
+    return True
 
 
 def _pair(pair: str, values: dict[str, Any]) -> str:

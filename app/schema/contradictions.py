@@ -57,6 +57,12 @@ _NEGATING = frozenset(("not", "if"))
 """Below these a schema that nothing satisfies forbids nothing."""
 _REF_ALONE = ("draft-04", "draft-06", "draft-07")
 """Drafts in which a `$ref` has no effect but its own: its neighbours are ignored."""
+_SINCE: Mapping[str, tuple[str, ...]] = {
+    "draft-06": ("const", "contains"),
+    "2019-09": ("minContains", "maxContains", "unevaluatedProperties"),
+    "2020-12": ("prefixItems",),
+}
+"""The keywords that are read here, by the draft that brought them: an older one ignores them."""
 
 
 _FALSE: Mapping[str, Any] = {"not": {}}
@@ -147,6 +153,8 @@ class _Solver:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self.root = root
         self.ref_alone = any(draft in str(root.get("$schema")) for draft in _REF_ALONE)
+        self.unknown = _unknown_keywords(str(root.get("$schema", "")))
+        self.without: dict[int, Mapping[str, Any]] = {}
         self.left = MOST_STEPS
         self.depth = 0
         self.known: dict[tuple[int, ...], list[Impossibility]] = {}
@@ -199,11 +207,18 @@ class _Solver:
                 todo.append((_place_of(ref), resolve(self.root, ref)))
                 if self.ref_alone:
                     continue
-            flat.append((place, schema))
+            flat.append((place, self._without_unknown(schema)))
             branches = schema.get("allOf")
             for index, branch in enumerate(branches if isinstance(branches, list) else ()):
                 todo.append(((*place, "allOf", index), branch))
         return flat
+
+    def _without_unknown(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """`schema` without the keywords that its draft ignores; the same object each time."""
+        if not self.unknown & schema.keys():
+            return schema
+        kept = {key: value for key, value in schema.items() if key not in self.unknown}
+        return self.without.setdefault(id(schema), kept)
 
     def _of_flat(
         self,
@@ -274,7 +289,9 @@ class _Solver:
 
     def _of_array(self, flat: Sequence[tuple[Place, Mapping[str, Any]]]) -> list[Impossibility]:
         reasons = _of_counts(flat, "minItems", "maxItems")
-        reasons += _of_counts(flat, "minContains", "maxContains")
+        for each in flat:
+            if "contains" in each[1]:  # what counts is the `contains` beside it
+                reasons += _of_counts([each], "minContains", "maxContains")
         least = int(max((_number(schema, "minItems") or 0 for _, schema in flat), default=0))
         for position in range(min(least, MOST_VALUES)):
             parts = [part for part in (_item_at(*each, position) for each in flat) if part]
@@ -324,6 +341,20 @@ class _Solver:
             else:
                 reasons += [_required(reason, name) for reason in self.reasons(parts)]
         return list(dict.fromkeys(reasons))
+
+
+def _unknown_keywords(draft: str) -> frozenset[str]:
+    """The keywords of `_SINCE` that `draft` ignores."""
+    drafts = ["draft-04", "draft-06", "draft-07", "2019-09"]
+    number = next((n for n, name in enumerate(drafts) if name in draft), None)
+    if number is None:
+        return frozenset()
+    return frozenset(
+        keyword
+        for since, keywords in _SINCE.items()
+        if since not in drafts[: number + 1]
+        for keyword in keywords
+    )
 
 
 def _at(place: Place) -> str:

@@ -61,6 +61,18 @@ TEXTS = (
 )
 
 
+_IN_WORDS = frozenset(
+    ("type", "const", "enum", "required", *(row[0] for row in (*BOUNDS, *LENGTHS, *TEXTS)))
+)
+_ANNOTATIONS = frozenset(
+    (
+        *("title", "description", "default", "examples", "example", "deprecated", "readOnly"),
+        *("writeOnly", "$comment", "$defs", "definitions", "$schema", "$id", "id", "nullable"),
+    )
+)
+"""Keywords that require nothing."""
+
+
 def describe(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
     """The requirements of a schema, in words: `an integer of at least 5`. Omits some keywords."""
     if schema is False:
@@ -83,8 +95,43 @@ def describe(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
     plain = own_words(whole)
     if "not" not in whole:
         return plain
-    forbidden = describe(whole["not"], root, depth + 1)
+    if whole["not"] in (True, {}):
+        return "nothing"
+    forbidden = describe_exactly(whole["not"], root, depth + 1)
     return f"anything but {forbidden}" if plain == _ANY else f"{plain}, but not {forbidden}"
+
+
+def describe_exactly(schema: Any, root: Mapping[str, Any], depth: int = 0) -> str:
+    """`describe`, with the schema itself where the words omit some of it: for sentences that say
+    that a value is not so."""
+    words = describe(schema, root, depth)
+    if _is_in_words(schema, root):
+        return words
+    return f"{words} that satisfies {cut(json_text(schema), MOST_SHOWN)}"
+
+
+def _is_in_words(schema: Any, root: Mapping[str, Any], depth: int = 0) -> bool:
+    """Whether `describe` omits nothing of the schema."""
+    if isinstance(schema, bool):
+        return True
+    if not isinstance(schema, Mapping) or depth > 2:
+        return False
+    parts = schema_parts(schema, root)
+    keywords = [key for part in parts for key in part if key not in (*_ANNOTATIONS, "$ref")]
+    keywords = [key for key in keywords if key != "allOf"]
+    if len(set(keywords)) < len(keywords):
+        return False  # of two, the words have the first
+    for key in keywords:
+        value = next(part[key] for part in parts if key in part)
+        if key in ("anyOf", "oneOf"):
+            branches = list_of(value)[: MOST_BRANCHES + 1]
+            if key == "oneOf" or len(keywords) > 1 or len(branches) > MOST_BRANCHES:
+                return False
+            if not all(_is_in_words(branch, root, depth + 1) for branch in branches):
+                return False
+        elif key not in _IN_WORDS:
+            return False
+    return not ({"const", "enum"} & set(keywords) and len(keywords) > 1)
 
 
 def shown(value: Any) -> str:

@@ -34,6 +34,7 @@ from app.schema.describe import (
     TEXTS,
     cut,
     describe,
+    describe_exactly,
     either,
     joined_schema,
     list_of,
@@ -489,6 +490,8 @@ class Explainer:
 
 
 def _required(explainer: Explainer, error: Any) -> Iterator[Problem]:
+    if error.kind.property in error.instance:
+        return  # jsonschema-rs reports it where `additionalProperties` forbids it as well
     name = quoted(error.kind.property)
     yield explainer.problem(error, f"has no {name}, which the schema requires.")
 
@@ -515,10 +518,21 @@ def _unevaluated_properties(explainer: Explainer, error: Any) -> Iterator[Proble
     expected = explainer.expected(error)
     others = expected.get("unevaluatedProperties")
     names, patterns = _known_members(expected, explainer.root)
+    always = {
+        name
+        for part in schema_parts(expected, explainer.root)
+        for name in mapping(part.get("properties"))
+    }
     for name in error.kind.unexpected:
+        if name in always:
+            continue  # its schema or one beside it is not satisfied, which has its own error
         if isinstance(others, Mapping) and name in error.instance:
             what = f"is {shown(error.instance[name])}; the schema wants"
-            yield explainer.problem(error, f"{what} {describe(others, explainer.root)}.", name)
+            words = describe_exactly(others, explainer.root)
+            yield explainer.problem(error, f"{what} {words}.", name)
+        elif name in names:
+            what = "is only in a branch of the schema that does not apply here."
+            yield explainer.problem(error, what, name)
         else:
             place = (*explainer.place(error), name)
             yield _unknown_key(place, names, patterns, explainer.naming)
@@ -542,7 +556,7 @@ def _additional_items(explainer: Explainer, error: Any) -> Iterator[Problem]:
 def _unevaluated_items(explainer: Explainer, error: Any) -> Iterator[Problem]:
     others = explainer.expected(error).get("unevaluatedItems")
     if isinstance(others, Mapping):
-        wants = f"the schema wants {describe(others, explainer.root)}"
+        wants = f"the schema wants {describe_exactly(others, explainer.root)}"
     else:
         wants = "the schema allows no such item"
     for index in _places_from_behind(error.instance, error.kind.unexpected):
@@ -573,7 +587,7 @@ def _canonical_text(text: str) -> str:
 
 def _contains(explainer: Explainer, error: Any) -> Iterator[Problem]:
     expected, keyword = explainer.expected(error), _keyword(error)
-    words = describe(expected.get("contains", True), explainer.root)
+    words = describe_exactly(expected.get("contains", True), explainer.root)
     number = expected.get(keyword)
     match keyword:
         case "maxContains":

@@ -28,6 +28,7 @@ def closed(required: list[str] | None = None, **properties: Any) -> Json:
 
 
 X = "/properties/x"
+OLD = "http://json-schema.org/draft-"
 
 
 @each_row(
@@ -202,6 +203,19 @@ def test_contradiction_when_a_part_is_impossible_concerns_that_part(
             **closed(x={"$ref": "#/definitions/t", "type": "integer", "enum": []}),
             "definitions": {"t": TEXT},
         },
+        closed(x={"type": "array", "minContains": 2, "maxContains": 1}),
+        closed(
+            x={
+                "type": "array",
+                "allOf": [
+                    {"contains": TEXT, "minContains": 2},
+                    {"contains": {"type": "integer"}, "maxContains": 1},
+                ],
+            }
+        ),
+        {"$schema": f"{OLD}04/schema#", **closed(x={"type": "string", "const": 1})},
+        {"$schema": f"{OLD}04/schema#", **closed(x={"type": "array", "contains": False})},
+        {"$schema": f"{OLD}07/schema#", "required": ["a"], "unevaluatedProperties": False},
     ],
 )
 def test_contradictions_when_a_value_may_exist_are_none(schema: Json) -> None:

@@ -455,6 +455,62 @@ SENTENCES: dict[str, tuple[Json, Any, list[tuple[str, str]]]] = {
         {"a": 1},
         [("/a", "/a is 1, an integer; the schema wants nothing: its enum is empty.")],
     ),
+    "a member that is required and forbidden": (
+        closed("citty", city=TEXT),
+        {"citty": "Oslo"},
+        [("/citty", '/citty is not in the schema, which knows only "city".')],
+    ),
+    "unevaluatedProperties beside a member that is wrong": (
+        {"allOf": [an_object(a=TEXT), an_object(b=TEXT)], "unevaluatedProperties": False},
+        {"a": 1, "b": "x"},
+        [("/a", "/a is 1, an integer; the schema wants a string.")],
+    ),
+    "unevaluatedProperties and a member of another branch": (
+        {
+            "anyOf": [an_object("k", k={"const": 1}, a={}), an_object("k", k={"const": 2}, b={})],
+            "unevaluatedProperties": False,
+        },
+        {"k": 1, "b": 2},
+        [("/b", "/b is only in a branch of the schema that does not apply here.")],
+    ),
+    "unevaluatedProperties with a schema": (
+        {"unevaluatedProperties": closed()},
+        {"q": {"x": 1}},
+        [
+            (
+                "/q",
+                '/q is {"x": 1}, an object; the schema wants an object that satisfies '
+                '{"type": "object", "properties": {}, "additionalProperties":... (67 characters).',
+            )
+        ],
+    ),
+    "contains of which words say only a part": (
+        an_object(a={"contains": {"properties": {"t": {"const": "x"}}, "required": ["t"]}}),
+        {"a": [{"t": "y"}]},
+        [
+            (
+                "/a",
+                '/a has no item that is an object with "t" that satisfies {"properties": {"t": '
+                '{"const": "x"}}, "required": ["t"]}; the schema wants at least 1.',
+            )
+        ],
+    ),
+    "not, of which words say only a part": (
+        an_object(a={"not": {"properties": {"t": {"const": 1}}}}),
+        {"a": {"t": 1}},
+        [
+            (
+                "/a",
+                '/a is {"t": 1}, an object; the schema wants anything but a value that satisfies '
+                '{"properties": {"t": {"const": 1}}}.',
+            )
+        ],
+    ),
+    "not true": (
+        an_object(a={"not": True}),
+        {"a": 1},
+        [("/a", "/a is 1, an integer; the schema wants nothing.")],
+    ),
 }
 """By construct: a schema, a value, and each problem with its pointer."""
 

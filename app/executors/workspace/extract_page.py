@@ -44,6 +44,7 @@ def page_text(page: str, url: str) -> str:
     heading = ""
     if soup.title:
         heading = f"# {' '.join(soup.title.extract().get_text().split())}\n\n"
+    url = _base(soup, url)
     for link in soup.find_all("a"):
         link.attrs = {"href": _target(url, str(link.get("href") or ""))}
     for image in soup.find_all("img"):
@@ -53,6 +54,8 @@ def page_text(page: str, url: str) -> str:
             image.extract()
     for ordered in soup.find_all("ol"):
         _number_items(ordered)
+    for table in soup.find_all("table"):
+        _unfold_layout(table)
     try:
         text = _PageConverter().convert_soup(soup)
     except RecursionError:
@@ -78,6 +81,20 @@ class _PageConverter(MarkdownConverter):
         text = text.strip()
         return bullet + textwrap.indent(text, " " * len(bullet)).lstrip() + "\n" if text else "\n"
 
+    def convert_tr(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        # The library draws the line below the head once more in each tbody and tfoot, and not at
+        # all below a caption.
+        row = f"|{text}\n"
+        table = el.find_parent("table")
+        if table is None or table.find("tr") is not el:
+            return row
+        columns = sum(map(_columns, el.find_all(("td", "th"), recursive=False)))
+        return row + "|" + " --- |" * columns + "\n"
+
+    def convert_br(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        # The library ends lines of code with two spaces, too.
+        return "\n" if "pre" in parent_tags else super().convert_br(el, text, parent_tags)
+
     def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         # The library's fence is always three backticks, also around a text that has them.
         fence = "`" * max((len(run) + 1 for run in re.findall(r"`{3,}", text)), default=3)
@@ -87,9 +104,19 @@ class _PageConverter(MarkdownConverter):
     def convert_td(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         # The library leaves a bar as it is, which would begin another cell.
         cell = " ".join(text.replace("|", "\\|").split("\n")).strip()
-        return f" {cell} |" + " |" * (min(_whole_number(el.get("colspan"), 1), 1000) - 1)
+        return f" {cell} |" + " |" * (_columns(el) - 1)
 
     convert_th = convert_td
+
+    # Blocks that the library takes for a part of the line: their words would run together.
+    convert_main = convert_nav = convert_header = convert_footer = MarkdownConverter.convert_div
+    convert_aside = convert_address = convert_hgroup = MarkdownConverter.convert_div
+    convert_details = convert_summary = convert_dialog = MarkdownConverter.convert_div
+    convert_form = convert_fieldset = convert_legend = MarkdownConverter.convert_div
+    convert_option = convert_textarea = convert_figure = MarkdownConverter.convert_div
+
+    def convert_button(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        return f" {text.strip()} " if text.strip() else ""
 
 
 def _code_language(block: Tag) -> str:
@@ -109,6 +136,37 @@ def _around(block: Tag) -> Iterator[Tag]:
     yield block
     yield from block.find_all("code", recursive=False, limit=1)
     yield from list(block.parents)[:2]
+
+
+def _columns(cell: Tag) -> int:
+    return max(1, min(_whole_number(cell.get("colspan"), 1), 1000))
+
+
+def _unfold_layout(table: Tag) -> None:
+    """Makes blocks of the cells of a table of one row with code or a table in it, such as code
+    beside its line numbers, which are left out: a cell of Markdown is one line."""
+    row = table.find("tr")
+    if row is None or row.find_next_sibling("tr") or not row.find(("pre", "table")):
+        return
+    sections = table.find_all(("thead", "tbody", "tfoot"), recursive=False, limit=2)
+    if len(sections) > 1:
+        return
+    has_code = row.find("pre") is not None
+    for cell in row.find_all(("td", "th"), recursive=False):
+        cell.name = "div"
+        if has_code and re.fullmatch(r"\s*1(?:\s+[0-9]+)*\s*", cell.get_text()):
+            cell.extract()
+    for tag in (row, *sections, table):
+        tag.name = "div"
+
+
+def _base(soup: BeautifulSoup, url: str) -> str:
+    """What the links of the page are relative to."""
+    base = soup.find("base", href=True)
+    try:
+        return urljoin(url, str(base["href"]).strip()) if base else url
+    except ValueError:
+        return url
 
 
 def _number_items(ordered: Tag) -> None:

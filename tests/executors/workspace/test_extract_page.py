@@ -19,6 +19,30 @@ PAGES = {
         "<table><tr><th>or<tr><td>a|b</table>",
         "| or |\n| --- |\n| a\\|b |",
     ),
+    "a table has one head, below its caption and above its foot": (
+        "<table><caption>Pens</caption><tr><th>Name<tbody><tr><td>pen<tbody><tr><td>cup"
+        "<tfoot><tr><td>2</table>",
+        "Pens\n\n| Name |\n| --- |\n| pen |\n| cup |\n| 2 |",
+    ),
+    "code beside its line numbers keeps its lines": (
+        "<table><tr><td class=linenos><pre>1\n2</pre><td class=code><div class=highlight-py>"
+        "<pre>def f():\n    return 1</pre></div></table>",
+        "```py\ndef f():\n    return 1\n```",
+    ),
+    "a table in a table of one row is a table": (
+        "<table><tr><td>menu<td><table><tr><th>a<th>b<tr><td>1<td>2</table></table>",
+        "menu\n\n| a | b |\n| --- | --- |\n| 1 | 2 |",
+    ),
+    "code with line breaks": ("<pre>a<br>b</pre>", "```\na\nb\n```"),
+    "blocks do not run together": (
+        "<nav>a</nav><main>b<details><summary>c</summary>d</details></main><aside>e</aside>"
+        "<footer>f</footer><select><option>g<option>h</select>",
+        "a\n\nb\n\nc\n\nd\n\ne\n\nf\n\ng\n\nh",
+    ),
+    "links are relative to the page's own base": (
+        '<base href="https://o/v2/"><a href=x>a</a>',
+        "[a](https://o/v2/x)",
+    ),
     "code keeps its lines, spaces and language": (
         '<pre><code class="language-py">def f():\n    return 1\n\n\n    # end\n</code></pre>',
         "```py\ndef f():\n    return 1\n\n\n    # end\n```",
