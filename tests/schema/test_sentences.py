@@ -473,7 +473,7 @@ SENTENCES: dict[str, tuple[Json, Any, list[tuple[str, str]]]] = {
         {"k": 1, "b": 2},
         [("/b", "/b is only in a branch of the schema that does not apply here.")],
     ),
-    "unevaluatedProperties with a schema": (
+    "unevaluatedProperties with a schema that has more than words": (
         {"unevaluatedProperties": closed()},
         {"q": {"x": 1}},
         [

@@ -108,12 +108,17 @@ class _PageConverter(MarkdownConverter):
 
     convert_th = convert_td
 
+    def convert_main(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+        text = text.strip()
+        if "_inline" in parent_tags:
+            return f" {text} "
+        return f"\n\n{text}\n\n" if text else ""
+
     # Blocks that the library takes for a part of the line: their words would run together.
-    convert_main = convert_nav = convert_header = convert_footer = MarkdownConverter.convert_div
-    convert_aside = convert_address = convert_hgroup = MarkdownConverter.convert_div
-    convert_details = convert_summary = convert_dialog = MarkdownConverter.convert_div
-    convert_form = convert_fieldset = convert_legend = MarkdownConverter.convert_div
-    convert_option = convert_textarea = convert_figure = MarkdownConverter.convert_div
+    convert_nav = convert_header = convert_footer = convert_aside = convert_main
+    convert_address = convert_hgroup = convert_details = convert_summary = convert_main
+    convert_dialog = convert_form = convert_fieldset = convert_legend = convert_main
+    convert_option = convert_textarea = convert_figure = convert_main
 
     def convert_button(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         return f" {text.strip()} " if text.strip() else ""
