@@ -93,7 +93,9 @@ class _PageConverter(MarkdownConverter):
 
     def convert_br(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         # The library ends lines of code with two spaces, too.
-        return "\n" if "pre" in parent_tags else super().convert_br(el, text, parent_tags)
+        if "pre" in parent_tags:
+            return "\n"
+        return " " if "_inline" in parent_tags else "  \n"
 
     def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         # The library's fence is always three backticks, also around a text that has them.
