@@ -217,8 +217,8 @@ class _Solver:
         """`schema` without the keywords that its draft ignores; the same object each time."""
         if not self.unknown & schema.keys():
             return schema
-        kept = {key: value for key, value in schema.items() if key not in self.unknown}
-        return self.without.setdefault(id(schema), kept)
+        known = {key: value for key, value in schema.items() if key not in self.unknown}
+        return self.without.setdefault(id(schema), known)
 
     def _of_flat(
         self,
