@@ -22,6 +22,8 @@ CPU_S = 10
 MEMORY = 1 << 30
 MAX_TARGET = 500
 """Maximum length of a link's target, in characters."""
+MOST_SPANNED = 50
+"""Columns of one cell at most: HTML allows 1,000, which makes a long text of a short page."""
 
 _SKIPPED = ("script", "style", "template", "noscript", "svg", "iframe")
 _TOO_DEEP = "(The page is nested too deeply to be read by its structure; this is its bare text.)\n"
@@ -146,7 +148,7 @@ def _around(block: Tag) -> Iterator[Tag]:
 
 
 def _columns(cell: Tag) -> int:
-    return max(1, min(_whole_number(cell.get("colspan"), 1), 1000))
+    return max(1, min(_whole_number(cell.get("colspan"), 1), MOST_SPANNED))
 
 
 def _unfold_layout(table: Tag) -> None:
