@@ -98,6 +98,7 @@ class _Reader:
         self.decorators: set[int] = set()
         self.used: set[int] = set()
         """Definitions that are tools already, or parts of one."""
+        self._found: dict[tuple[str, int], list[Function]] = {}
         self._lists: list[tuple[ast.expr, Scope, str]] = []
         self._classes: list[tuple[ast.ClassDef, Scope]] = []
 
@@ -268,6 +269,8 @@ class _Reader:
                     self._listed(named, holding, where, depth + 1)
                 elif named is not None or name in holding.defs or name in holding.classes:
                     self._element(expr, scope, where, depth)
+                elif name in holding.imported:
+                    self._note_elsewhere(expr, where)
             case ast.Call(func=func, args=args) if last_name(func) in ("list", "tuple", "set"):
                 for part in args[:1]:
                     self._listed(part, scope, where, depth + 1)
@@ -322,10 +325,7 @@ class _Reader:
             holding = scope.holding(first)
             if holding is not None and first in holding.imported:
                 self.named = True
-                self._note(
-                    f"{short(expr)}, which {where} names, is not defined in this file; import the"
-                    " file that has it."
-                )
+                self._note_elsewhere(expr, where)
 
     def _is_known_elsewhere(self, expr: ast.expr, scope: Scope) -> bool:
         """Whether an element is a call that was read, a value, or an object of a tool class."""
@@ -393,8 +393,16 @@ class _Reader:
 
     def _add(self, line: int, function: Function, *, named: bool = True) -> None:
         self.named = self.named or named
-        if not any(function == other for _, other in self.tools):
+        alike = self._found.setdefault((function.name, function.line), [])
+        if function not in alike:
+            alike.append(function)
             self.tools.append((line, function))
+
+    def _note_elsewhere(self, expr: ast.expr, where: str) -> None:
+        self._note(
+            f"{short(expr)}, which {where} names, is not defined in this file; import the file that"
+            " has it."
+        )
 
     def _note(self, sentence: str) -> None:
         self.notes[sentence] = None

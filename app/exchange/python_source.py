@@ -14,7 +14,7 @@ from app.exchange.python_functions import Def, Function, read_function, read_mod
 from app.exchange.python_marks import READ_IT, types_of
 from app.exchange.python_scopes import returned_functions
 from app.exchange.python_syntax import newer_syntax
-from app.exchange.python_types import is_record, last_name, literal
+from app.exchange.python_types import Types, is_record, last_name, literal
 from app.exchange.tool_entry import ImportedTool, ToolParts, build_tool, refused_tool
 
 KIND = "Python"
@@ -78,11 +78,14 @@ def read_file(tree: ast.Module) -> PythonFile:
     """The tools that the file names; if it names none, its public functions; without these, its
     models. Unreadable if all functions are methods."""
     marked = marked_tools(tree)
+    taken = marked.read | marked.decorators
+    types = types_of(tree)
+    # Of several definitions of one name the last counts.
+    defined = {node.name: node for node in tree.body if isinstance(node, Def)}
     others = [
-        _plain(node, tree)
-        for node in tree.body
-        if isinstance(node, Def) and _is_public(node)
-        if id(node) not in marked.read | marked.decorators
+        _plain(node, types)
+        for node in defined.values()
+        if _is_public(node) and id(node) not in taken
     ]
     file = PythonFile(
         marked.functions,
@@ -100,9 +103,8 @@ def read_file(tree: ast.Module) -> PythonFile:
     functions = sorted([*marked.functions, *others], key=lambda function: function.line)
     if functions:
         return replace(file, functions=tuple(functions))
-    types = types_of(tree)
     models = [
-        read_model(node, types_of(tree))
+        read_model(node, Types(types.classes, types.aliases))
         for node in tree.body
         if isinstance(node, ast.ClassDef) and is_record(node, types.classes)
     ]
@@ -114,9 +116,9 @@ def read_file(tree: ast.Module) -> PythonFile:
     return replace(file, functions=tuple(models))
 
 
-def _plain(node: Def, tree: ast.Module) -> Function:
+def _plain(node: Def, types: Types) -> Function:
     """A function of a file that does not say which ones are tools."""
-    function = read_function(node, types_of(tree))
+    function = read_function(node, Types(types.classes, types.aliases))
     inner_functions = returned_functions(node)
     if not inner_functions:
         return function

@@ -366,6 +366,8 @@ def test_a_tool_that_cannot_be_read_is_named_with_the_reason(shape: str) -> None
     ("source", "note"),
     [
         ("from x import find\nAgent(tools=[find])", "find, which Agent() in line 2 names, is not"),
+        ("from x import more\nAgent(tools=[*more])", "more, which Agent() in line 2 names, is not"),
+        ("from x import more\nAgent(tools=more)", "more, which Agent() in line 2 names, is not"),
         ("Agent(tools=[Search(key=1)])", "Search(key=1), which Agent() in line 1 names, is only"),
         ("tools = kit.get_tools()", "kit.get_tools(), which tools in line 1 names, is only known"),
         ("tools = [make(n) for n in names]", "which tools in line 1 names, is only known"),

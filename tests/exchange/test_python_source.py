@@ -174,3 +174,8 @@ def test_where_the_file_is_known_it_is_the_file_that_answers() -> None:
     assert unknown.tool is not None
     assert unknown.tool.answered_by == "mock"
     assert any("absolute path" in note for note in unknown.notes)
+
+
+def test_of_two_functions_of_one_name_the_last_is_the_tool() -> None:
+    found = one("def f(a: int):\n    'One.'\ndef f(b: str):\n    'Two.'\n")
+    assert found.parameters["properties"] == {"b": {"type": "string"}}
