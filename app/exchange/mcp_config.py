@@ -35,7 +35,10 @@ _TRUST = ("autoApprove", "alwaysAllow", "trust", "autoAllow", "always_allow", "a
 _FOLDERS = ("cwd", "working_directory", "workingDirectory")
 _KINDS = ("type", "transport", "transportType")
 _STDIO = ("stdio", "local")
-_HTTP = ("http", "streamablehttp", "streamable", "shttp", "remote", "url", "sse", "httpsse")
+_HTTP = (
+    *("http", "streamablehttp", "streamable", "shttp", "remote", "url", "sse", "httpsse"),
+    *("https", "httpstream", "streamhttp", "httpstreaming", "httpstreamable"),
+)
 """Words for the two transports, and for the older one whose servers mostly know the new one."""
 _START_TIMES = {
     "startup_timeout_sec": 1.0,

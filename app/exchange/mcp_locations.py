@@ -21,6 +21,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from app.core.late import dataclass
+from app.exchange.parameter_forms import declares_members, find_parameters
 from app.exchange.tool_entry import clip
 from app.secrets.config_secrets import variable_name
 
@@ -96,9 +97,12 @@ def is_server(entry: Any) -> bool:
         return isinstance(command.get("path"), str)
     if isinstance(command, list):
         return bool(command) and all(isinstance(word, str) for word in command)
-    return isinstance(command, str) or any(
+    if not isinstance(command, str) and not any(
         isinstance(entry.get(key), str) and "://" in entry[key] for key in URLS
-    )
+    ):
+        return False
+    read = find_parameters(entry).read.values()  # of a tool that a command or an address answers
+    return not any(declares_members(parameters.schema) for parameters in read)
 
 
 def _server_name(entry: Any) -> str:

@@ -86,6 +86,8 @@ FILE_KINDS = (
     FileKind("an add-on of Home Assistant", {"slug": str, "arch": list}),
     FileKind("an AsyncAPI document", {"asyncapi": str}),
     FileKind("an OpenRPC document", {"openrpc": str}),
+    FileKind("a function of a smart contract (ABI)", {"inputs": list, "stateMutability": str}),
+    FileKind("an event of a smart contract (ABI)", {"inputs": list, "anonymous": bool}),
     FileKind("a Postman collection", {"info": dict, "item": list}),
     FileKind(
         "a component of AutoGen, which holds code and no schema",

@@ -112,8 +112,8 @@ def is_schema(value: Mapping[str, Any]) -> bool:
     known = [name for name in _CONSTRAINTS if name in value]
     if not isinstance(value.get("properties", {}), Mapping):
         return "properties" in known  # refused by the check of schemas, which names the place
-    if declares_members(value):
-        return True
+    if declares_members(value) or (kind is not None and "properties" in value):
+        return True  # without properties, it takes no arguments; other keywords are allowed
     own = (*_CONSTRAINTS, *_NEUTRAL, *_ANNOTATIONS, "type", "type_")
     strange = (name not in own and not name.startswith(("x-", "$")) for name in value)
     return not any(strange) and (bool(known) or kind is not None or "$defs" not in value)
@@ -163,9 +163,12 @@ def _read_member(value: Any, member: str, named: bool, words: set[str]) -> ReadP
     """Of a member that is not called like parameters only a schema is read."""
     if named:
         return read_parameters(value, member)
+    of_schema = bool(words & _OF_SCHEMAS)
     if isinstance(value, Mapping) and is_schema(value) and _says_object(value):
-        return _converted(value)
-    if not words & _OF_SCHEMAS:
+        # What else has properties, as a mapping of a database, has no type.
+        typed = is_object_type(value.get("type", value.get("type_")))
+        return _converted(value) if typed or of_schema else None
+    if not of_schema:
         return None
     if isinstance(value, Mapping):
         return _read_wrapper(value, member, 0)
@@ -212,6 +215,8 @@ def _read_wrapper(value: Mapping[str, Any], member: str, depth: int) -> ReadPara
     if read is None:
         return None
     note = f"Its schema was in `{keys[0]}` of `{member}`."
+    if others := [key[:40] for key in value if key != keys[0]]:
+        note += f" Left out there: {', '.join(others[:8])}{', …' if len(others) > 8 else ''}."
     return ReadParameters(read.schema, (note, *read.notes))
 
 

@@ -28,6 +28,7 @@ from app.exchange.parameter_forms import (
     declares_members,
     explain_unread,
     find_parameters,
+    is_schema,
     read_parameters,
 )
 from app.exchange.schema_dialects import from_openapi_schema, is_google_type
@@ -289,6 +290,8 @@ def _refuse_unknown(entry: Mapping[str, Any]) -> ImportedTool:
         sentence = f"This is in no form of a tool that is known here: it has {keys}"
         named = isinstance(entry.get("name"), str)
         sentence += ", and nothing that holds a schema of arguments." if named else "."
+        if named and isinstance(entry.get("description"), str):
+            sentence += ' A tool without arguments has "parameters": {}.'
     return refused_tool(entry, "", called, sentence)
 
 
@@ -298,7 +301,10 @@ def other_tool(entry: Mapping[str, Any], holder: str = "") -> ImportedTool | Non
     but in `functions`, where that means no arguments."""
     if "parameters" in entry or holder == "functions":
         return old_openai_function(entry)
-    if not find_parameters(entry).names:
+    names = find_parameters(entry).names
+    if not any(entry[name] for name in names) and not isinstance(entry.get("description"), str):
+        return None  # an empty `args` alone may be that of a call or of a command
+    if not names:
         return None
     return _built(entry, OTHER_FORM, entry, None, known=("name", "description"))
 
@@ -462,6 +468,12 @@ def _built(
             parameters = members.read[names[0]].schema
             protocol = ""  # that protocol has no such member
             notes = [f"Its parameters were in `{names[0]}`.", *members.read[names[0]].notes, *notes]
+    elif other := _find_in_others(inner, parameters, known):
+        problem = (
+            f"Its schema declares no argument, but `{clip(other, 40)}` does, and which of them is"
+            f" meant is not known; {_WRITE_SCHEMA}."
+        )
+        return refused_tool(entry, kind, inner.get("name"), problem, protocol)
     notes = [*notes, *note_left_out(inner, (*known, *names))]
     pieces = ToolParts(
         inner.get("name"), inner.get("description"), parameters, notes=notes, **parts
@@ -486,6 +498,17 @@ def _missing_schema(
     if members.names or may_lack_schema:
         return ""
     return 'Nothing in it holds a schema of its arguments; without any, write "parameters": {}.'
+
+
+def _find_in_others(inner: Mapping[str, Any], schema: Any, known: Sequence[str]) -> str:
+    """The name of another member with parameters, beside a schema that declares none; or ""."""
+    if schema and not (isinstance(schema, Mapping) and is_schema(schema)):
+        return ""
+    if isinstance(schema, Mapping) and declares_members(schema):
+        return ""
+    others = {name: value for name, value in inner.items() if name not in known}
+    read = find_parameters(others).read
+    return next((name for name in read if declares_members(read[name].schema)), "")
 
 
 def _are_same(members: FoundParameters) -> bool:
@@ -670,8 +693,11 @@ def schema_tool(entry: Mapping[str, Any], file: str = "") -> ImportedTool:
 
 
 def is_langchain(entry: Mapping[str, Any]) -> bool:
-    """Whether `entry` is a tool of LangChain: a name, and its arguments as a schema."""
-    return "name" in entry and any(map(entry.get, _LANGCHAIN_SCHEMAS))
+    """Whether `entry` is a tool of LangChain: a name, and its arguments as a schema. The `args`
+    beside `parameters` are those of a command."""
+    if "name" not in entry or isinstance(entry.get("parameters"), Mapping):
+        return False
+    return any(map(entry.get, _LANGCHAIN_SCHEMAS))
 
 
 def langchain_tool(entry: Mapping[str, Any]) -> ImportedTool:

@@ -393,7 +393,7 @@ def test_server_by_another_transport_is_refused_with_its_name(entry: Any, reason
     "kind",
     [
         *("http", "streamable-http", "streamable_http", "streamableHttp", "StreamableHTTP"),
-        *("shttp", "remote", "sse", "SSE", "url", ""),
+        *("shttp", "remote", "sse", "SSE", "url", "", "https", "http-stream", "httpStream"),
     ],
 )
 def test_server_by_streamable_http_in_any_spelling_is_taken(kind: str) -> None:

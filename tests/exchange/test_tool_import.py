@@ -406,7 +406,8 @@ def watch(event, arguments):
 
 watching, happened, results = False, [], {}
 sys.addaudithook(watch)
-import_tools("def f(a: int): 'x'")  # what is loaded when first used
+for text in ("def f(a: int): 'x'", '{"name": "f", "description": "", "args": {}}'):
+    import_tools(text)  # what is loaded when first used
 anyascii.anyascii("天")
 for case, text in json.load(sys.stdin).items():
     watching = True

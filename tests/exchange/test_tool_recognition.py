@@ -26,6 +26,12 @@ def only(entry: Any) -> ImportedTool:
 
 
 OTHER_FILES = [
+    (
+        {"type": "function", "name": "f", "stateMutability": "view", "outputs": [],
+         "inputs": [{"name": "a", "type": "string"}]},
+        "smart contract",
+    ),
+    ({"type": "event", "name": "E", "anonymous": False, "inputs": []}, "smart contract"),
     ({"name": "n", "version": "1", "description": "d", "main": "i.js"}, "npm package file"),
     ({"name": "n", "version": "1", "description": "d", "config": {"port": 1}, "bin": {}}, "npm"),
     ({"private": True, "scripts": {"a": "b"}, "dependencies": {}}, "npm package file"),
@@ -270,6 +276,18 @@ ZOD = {"def": {"type": "object", "shape": {}}, "type": "object", "~standard": {"
         ({"name": "Set", "type": "n8n-nodes-base.set", "parameters": {"values": {}, "x": {}}},
          ["values, x"]),
         ({"type": "Feature", "geometry": {}, "properties": {}}, ["'Feature' is not known"]),
+        ({"name": "index", "mappings": {"properties": {"sku": {"type": "text"}}}}, ["in no form"]),
+        # an empty member of a call, a container, a launch configuration or a step
+        ({"name": "now", "arguments": {}}, ["nothing that holds a schema"]),
+        ({"name": "now", "args": {}}, ["nothing that holds a schema"]),
+        ({"name": "web", "image": "nginx", "args": []}, ["nothing that holds a schema"]),
+        ({"name": "run", "type": "node", "request": "launch", "args": []}, ["'node' is not known"]),
+        ({"name": "step", "inputs": {}}, ["nothing that holds a schema"]),
+        # an empty schema beside parameters
+        ({**NAMED, "parameters": {}, "inputs": {"sku": {"type": "string"}}}, ["`inputs` does"]),
+        ({"type": "function", "function": {**NAMED, "parameters": {"type": "object",
+          "properties": {}}, "arguments": LISTED}}, ["`arguments` does"]),
+        ({**NAMED, "inputSchema": {"type": "object"}, "parameters": SKU}, ["`parameters` does"]),
     ],
 )  # fmt: skip
 def test_a_thing_without_a_schema_that_is_understood_is_refused(
@@ -296,6 +314,17 @@ def test_a_thing_without_a_schema_that_is_understood_is_refused(
         {**NAMED, "parameters": {}},
         {**NAMED, "parameters": {"$schema": "https://json-schema.org/draft/2020-12/schema"}},
         {**NAMED, "parameters": {"type": "object", "properties": {}, "x-order": {"a": 1}}},
+        {
+            **NAMED,
+            "parameters": {"type": "object", "properties": {}, "optional": [], "ui": {"a": 1}},
+        },
+        {
+            **NAMED,
+            "parameters": {"type": "object", "properties": {}},
+            "command": "x",
+            "args": ["-v"],
+        },
+        {**NAMED, "inputs": {}, "output_type": "string"},
         {"title": "price", "description": "Price.", "type": "object"},
     ],
 )
@@ -334,6 +363,26 @@ def test_tools_inside_of_a_document_are_found(document: Any, names: list[str]) -
     tools = list(read_tools(document, ""))
     assert [tool.name for tool in tools] == names
     assert all(isinstance(tool, ImportedTool) and tool.tool is not None for tool in tools)
+
+
+@each_row(
+    "entry",
+    [
+        {**NAMED, "url": "https://shop.example/price", "method": "GET", "schema": SKU},
+        {**NAMED, "url": "https://shop.example", "input": {"sku": {"type": "string"}}},
+        {**NAMED, "command": "price {{sku}}", "arguments": LISTED},
+        {**NAMED, "command": "price", "args_schema": SKU},
+    ],
+)
+def test_a_tool_with_a_command_or_an_address_is_no_server(entry: Any) -> None:
+    imported = only(entry)
+    assert imported.tool is not None, imported.problem
+    assert "sku" in imported.tool.parameters["properties"]
+
+
+def test_what_stands_beside_a_schema_in_its_wrapper_is_noted() -> None:
+    imported = only({"name": "price", "json_schema": {**NAMED, "parameters": SKU}})
+    assert any("Left out there: name, description." in note for note in imported.notes)
 
 
 RUN_BY = {
