@@ -229,7 +229,8 @@ def _server(name: str, entry: Mapping[str, Any], reading: _ServerReader) -> Serv
         raise _InvalidServer("A server has either a command or a url; write one of them.")
     if urls and not re.match(r"https?://[^/\s]", urls[0]):
         raise _InvalidServer("The url of a server begins with http:// or https://; correct it.")
-    if urls and "${" in reading.placeholders.to_variables(re.split(r"[/?#]", urls[0])[2]):
+    host = re.split(r"[/?#]", urls[0])[2] if urls else ""
+    if "${" in reading.placeholders.to_variables(host) or re.search(r"[<>{}]", host):
         raise _InvalidServer(
             f"Its url {clip(urls[0])!a} has a placeholder in the place of the host; write the"
             " address itself there."

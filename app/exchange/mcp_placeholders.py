@@ -36,6 +36,12 @@ _OF_ENVIRONMENT = ("env", "localEnv", "containerEnv", "process.env")
 _SCOPES = ("secrets", "inputs", "env", "vars", "github", "user_config")
 """First words of a dotted placeholder that say where it comes from, and not what it is."""
 
+_OF_SYSTEM = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "LANG", "TERM", "TMPDIR"),
+    *("HOST", "HOSTNAME", "EDITOR", "PAGER", "DISPLAY", "MAIL", "TZ"),
+)
+"""Variables that a system sets: never those for placeholders, such as `<path>`."""
+
 _EDITOR = "An editor"
 _CLAUDE = "Claude Desktop"
 _PROGRAMS: Mapping[str, str] = {
@@ -160,12 +166,19 @@ class Placeholders:
             named = variable_name(self.server, scoped)
         else:
             named = _legal(word)
+        named = self._own_name(whole, named)
         self._filled(whole, program, named)
         return self._with_default(named, default or self.defaults.get(inner, ""), name)
 
     def _filled(self, whole: str, program: str, named: str) -> str:
+        named = self._own_name(whole, named)
         self.filled[whole] = program, named
         return f"${{{named}}}"
+
+    def _own_name(self, whole: str, named: str) -> str:
+        """`named`, unless a system sets it and the placeholder means something else by it."""
+        taken = named.upper() in _OF_SYSTEM and not re.search(r"\benv\b", whole)
+        return variable_name(self.server, named) if taken else named
 
     def _with_default(self, named: str, default: str, name: str) -> str:
         if default and secrets_in(default, name or named):

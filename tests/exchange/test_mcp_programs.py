@@ -381,6 +381,8 @@ def test_schema_that_describes_servers_is_a_tool(text: str) -> None:
         ({"type": "sdk", "name": "own"}, "Its type is sdk"),
         ({"url": "https://${HOST}/mcp"}, "has a placeholder in the place of the host"),
         ({"url": "https://{{tenant}}.h.example/mcp"}, "in the place of the host"),
+        ({"url": "https://<host>/mcp"}, "in the place of the host"),
+        ({"url": "http://localhost:{PORT}/mcp"}, "in the place of the host"),
     ],
 )
 def test_server_by_another_transport_is_refused_with_its_name(entry: Any, reason: str) -> None:
@@ -483,6 +485,10 @@ PLACEHOLDERS: list[tuple[str, str, str]] = [
     ("{{ $env.TEAM }}", "${TEAM}", "Another program fills in"),
     ("<your region>", "${V}", "You are to replace <your region>."),
     ("a=<region>", "a=${REGION}", "You are to replace <region>."),
+    ("<path>/a", "${S_PATH}/a", "You are to replace <path>."),
+    ("{{user}}", "${S_USER}", "Another program fills in {{user}}"),
+    ("${{ inputs.home }}", "${S_HOME}", "fills in ${{ inputs.home }}"),
+    ("{{ $env.HOME }}", "${HOME}", "Another program fills in"),
 ]
 
 
