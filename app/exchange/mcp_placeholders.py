@@ -177,8 +177,8 @@ class Placeholders:
 
     def _own_name(self, whole: str, named: str) -> str:
         """`named`, unless a system sets it and the placeholder means something else by it."""
-        taken = named.upper() in _OF_SYSTEM and not re.search(r"\benv\b", whole)
-        return variable_name(self.server, named) if taken else named
+        is_system = named.upper() in _OF_SYSTEM and not re.search(r"\benv\b", whole)
+        return variable_name(self.server, named) if is_system else named
 
     def _with_default(self, named: str, default: str, name: str) -> str:
         if default and secrets_in(default, name or named):

@@ -166,8 +166,8 @@ def _read_member(value: Any, member: str, named: bool, words: set[str]) -> ReadP
     of_schema = bool(words & _OF_SCHEMAS)
     if isinstance(value, Mapping) and is_schema(value) and _says_object(value):
         # What else has properties, as a mapping of a database, has no type.
-        typed = is_object_type(value.get("type", value.get("type_")))
-        return _converted(value) if typed or of_schema else None
+        has_type = is_object_type(value.get("type", value.get("type_")))
+        return _converted(value) if has_type or of_schema else None
     if not of_schema:
         return None
     if isinstance(value, Mapping):

@@ -78,14 +78,14 @@ def read_file(tree: ast.Module) -> PythonFile:
     """The tools that the file names; if it names none, its public functions; without these, its
     models. Unreadable if all functions are methods."""
     marked = marked_tools(tree)
-    taken = marked.read | marked.decorators
+    node_ids = marked.read | marked.decorators
     types = types_of(tree)
     # Of several definitions of one name the last counts.
-    defined = {node.name: node for node in tree.body if isinstance(node, Def)}
+    definitions = {node.name: node for node in tree.body if isinstance(node, Def)}
     others = [
         _plain(node, types)
-        for node in defined.values()
-        if _is_public(node) and id(node) not in taken
+        for node in definitions.values()
+        if _is_public(node) and id(node) not in node_ids
     ]
     file = PythonFile(
         marked.functions,
