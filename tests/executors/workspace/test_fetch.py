@@ -54,7 +54,7 @@ ANSWERS: Mapping[str, tuple[str, bytes]] = {
     "/large": ("200 OK\r\ncontent-type: text/plain", b"x" * 150_000),
     "/huge": ("200 OK\r\ncontent-type: text/plain", b"x" * (5 * 1024 * 1024 + 1)),
     "/empty": ("200 OK\r\ncontent-type: text/html", b""),
-    "/deep": ("200 OK\r\ncontent-type: text/html", b"<div>" * 200_000 + b"bottom"),
+    "/deep": ("200 OK\r\ncontent-type: text/html", b"<div>" * 20_000 + b"bottom"),
 }
 
 
