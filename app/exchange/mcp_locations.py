@@ -175,7 +175,7 @@ def _with_place(server: ServerEntry, path: tuple[str, ...]) -> ServerEntry:
         return replace(server, project=path[1])
     if len(path) > 1 or (path and path[0] != "mcp"):
         place = " → ".join(clip(step) for step in path)
-        return replace(server, notes=(f"It stands below {place} there.",))
+        return replace(server, notes=(f"In the file it is under {place}.",))
     return server
 
 

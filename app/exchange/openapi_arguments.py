@@ -33,7 +33,7 @@ _WHOLE = (
 _SCALARS = {"string", "number", "integer", "boolean", "null"}
 _PLACEHOLDER = re.compile(r"\{([^{}/]*)\}")
 _OPERATORS = re.compile(r"^[+#.;]|(?:[*+]|:.*)$")
-"""What stands around the name of a place in other templates than those of OpenAPI."""
+"""The operators around a parameter's name in path templates other than OpenAPI's."""
 _FILE = (
     "The content of the file as text, or bytes as a data URL, like "
     "data:image/png;name=photo.png;base64,iVBORw0..."
@@ -47,7 +47,7 @@ class OperationTool:
     notes: list[str] = field(default_factory=list)
     properties: dict[str, Any] = field(default_factory=dict)
     required: list[str] = field(default_factory=list)
-    fixed: list[str] = field(default_factory=list)  # pairs of the query that stand in the path
+    fixed: list[str] = field(default_factory=list)  # query parameters written in the path
     query: dict[str, str] = field(default_factory=dict)  # name -> argument, as a placeholder
     headers: dict[str, str] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)  # name in the path -> argument
@@ -317,8 +317,8 @@ def url_path(path: str, tool: OperationTool) -> str:
 
 
 def _add_fixed(pair: str, tool: OperationTool) -> None:
-    """A pair of the query that stands in the path; it wins over a parameter of its name, unless it
-    is a place for that."""
+    """Takes a query parameter that is written in the path. It wins over a described parameter of
+    its name, unless it is a place for that."""
     name = unquote(pair.partition("=")[0])
     if any(place not in tool.places for place in _PLACEHOLDER.findall(pair)):
         return  # the place of a query parameter, which is sent anyway

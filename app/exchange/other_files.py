@@ -15,7 +15,7 @@ from typing import Any
 from app.core.late import dataclass
 
 SCHEMA_OF_SCHEMAS = "json-schema.org"
-"""A part of the `$schema` of a JSON Schema; any other is the schema of the file it stands in."""
+"""A part of the `$schema` of a JSON Schema; any other is the schema of that file."""
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ _OF_OTHERS = {
 
 @dataclass(frozen=True)
 class ReadParameters:
-    """The schema of a value, with sentences on what was read in another way than it stands."""
+    """The schema of a value, with a sentence for each thing that was converted."""
 
     schema: Mapping[str, Any]
     notes: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class FoundParameters:
 
 
 def read_parameters(value: Any, member: str, depth: int = 0) -> ReadParameters | None:
-    """The schema of `value`, which stands in `member`; None if it is not understood."""
+    """The schema of `value`, the value of `member`; None if it is not understood."""
     match value:
         case str() if value.lstrip()[:1] in ("{", "["):
             return _read_text(value, member, depth)

@@ -124,7 +124,7 @@ class _Reader:
                     if _LIST_NAME.fullmatch(name):
                         self._lists.append((value, scope, f"{name} in line {node.lineno}"))
             todo += reversed([(child, inner) for child in ast.iter_child_nodes(node)])
-        # These may name what stands further down, and what is a tool by itself already.
+        # These may name what is defined further down, or what is already a tool by itself.
         for expr, scope, where in self._lists:
             self._listed(expr, scope, where, 0)
         for class_def, scope in self._classes:
@@ -291,7 +291,7 @@ class _Reader:
     def _element(
         self, expr: ast.expr, scope: Scope, where: str, depth: int, *, alone: bool = False
     ) -> None:
-        """Takes one tool of a list; `alone`: it stands for the whole list."""
+        """Takes one tool of a list; `alone`: the expression is the whole list."""
         if isinstance(expr, ast.Starred):
             self._listed(expr.value, scope, where, depth + 1)
             return

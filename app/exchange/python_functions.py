@@ -60,7 +60,7 @@ class Function:
 
 
 def read_function(node: Def, types: Types, *, method: bool = False) -> Function:
-    """The function as it stands, without what its decorators say. Of a method the first argument
+    """The function alone, without what its decorators say. Of a method the first argument
     is the object."""
     documented = _Docstring(ast.get_docstring(node) or "")
     unread = Function(node.name, node.name, documented.description, {}, node.lineno)

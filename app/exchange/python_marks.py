@@ -160,7 +160,7 @@ class MarkReader:
         )
 
     def schema(self, expr: ast.expr) -> Schema:
-        """The parameters that an expression stands for: a model, a JSON Schema, an object of types
+        """The parameters that an expression names: a model, a JSON Schema, an object of types
         by name, or of schemas by name."""
         match expr:
             case ast.Name(id=name) if name in self._types.classes:

@@ -1,4 +1,4 @@
-"""The names of a Python file, by scope, and the functions that its expressions stand for."""
+"""The names of a Python file, by scope, and the functions that its expressions name."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class FileNames:
         self.top = Scope.of(tree.body, None)
 
     def find(self, expr: ast.expr, scope: Scope, depth: int = 0) -> Target | None:
-        """The function, method or model of the file that an expression stands for."""
+        """The function, method or model of the file that an expression names."""
         if depth > _MOST_DEEP:
             return None
         match expr:
@@ -141,7 +141,7 @@ class FileNames:
         if scope is self.top:
             return Target(node, function=node.name)
         return Target(
-            node, by_hand="It stands inside of another function, so it cannot be run by its name."
+            node, by_hand="It is defined inside another function, so it cannot be run by its name."
         )
 
     def class_of(self, name: str, scope: Scope) -> ast.ClassDef | None:

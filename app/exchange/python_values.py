@@ -227,7 +227,7 @@ class Values:
                     self._add_attributes(node)
 
     def _add_attributes(self, node: ast.ClassDef) -> None:
-        """What `self.name` stands for in a class."""
+        """The value of `self.name` in a class."""
         members = class_members(node)
         for inner in ast.walk(node):
             match inner:

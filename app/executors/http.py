@@ -115,7 +115,7 @@ class Http:
         return CallCheck(problems=problems, parallel_safe=tool.parallel_safe)
 
     def _key(self, name: str, url: str, secrets: list[str]) -> str:
-        """The key as it stands in a query; it is added to `secrets`. BadInput if it is missing."""
+        """The key, written for a query and added to `secrets`. BadInput if it is missing."""
         key = self._keys.for_tool(name, url)
         secrets.append(key)
         return quote(key, safe="")
@@ -319,7 +319,10 @@ def _step(step: str, values: dict[str, Any], styled: Mapping[str, HttpParameter]
 
     done = URL_PLACE.sub(filled, step)
     if done != step and (not done or _leads_away(done)):
-        raise BadInput(f"{unquote(done)!r} cannot stand in the path of the URL; nothing was sent.")
+        raise BadInput(
+            f"{unquote(done)!r} cannot be part of the URL's path; nothing was sent. Change the"
+            " argument."
+        )
     return done
 
 

@@ -133,7 +133,7 @@ def _check_members(entry: Mapping[str, Any], where: tuple[str | int, ...]) -> No
     if kind and not _CONTENT_TYPE.fullmatch(kind):
         raise BadTool("content_type is like application/json.", pointer((*where, "content_type")))
     if "value" in entry and ("argument" in entry or place not in ("query", "header", "cookie")):
-        sentence = "A value stands in query, header or cookie, and in place of an argument."
+        sentence = "A fixed value is for query, header or cookie, and without argument; remove one."
         raise BadTool(sentence, pointer((*where, "value")))
     headers = entry.get("headers", {})
     if not isinstance(headers, Mapping) or not all(

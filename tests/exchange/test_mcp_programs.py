@@ -243,7 +243,7 @@ FILES: dict[str, tuple[str, list[Server | str], list[str]]] = {
     "an older file of Continue": (
         CONTINUE_JSON,
         [Server("uvx", "uvx", ("mcp-server-time",))],
-        ["It stands below experimental there."],
+        ["In the file it is under experimental."],
     ),
     "Continue": (
         CONTINUE,
@@ -260,7 +260,7 @@ FILES: dict[str, tuple[str, list[Server | str], list[str]]] = {
     "a development container": (
         DEVCONTAINER,
         [Server("a", "npx", ("${HOME}/x",))],
-        ["It stands below customizations → vscode → mcp there."],
+        ["In the file it is under customizations → vscode → mcp."],
     ),
     "an extension of Gemini CLI": (
         GEMINI_EXTENSION,
