@@ -37,10 +37,11 @@ VERBS = ("create", "delete", "archive")
         [PREFIX + verb for verb in VERBS],
         [verb + "_" + PREFIX for verb in VERBS],
         [PREFIX[:30] + verb + PREFIX for verb in VERBS],
+        [PREFIX[:47] + verb + "_for_every_single_one_of_the_departments" for verb in VERBS],
         [PREFIX + verb + "_in_the_archive_of_everything" for verb in VERBS],
         [PREFIX + verb + thing for verb in VERBS for thing in ("_user", "_users", "_group")],
     ],
-    ids=["at the end", "at the start", "early", "late", "two words"],
+    ids=["at the end", "at the start", "early", "in the middle", "late", "two words"],
 )
 def test_shorten_name_keeps_what_differs(names: list[str]) -> None:
     short = [shorten_name(name, PORTABLE_NAME, names) for name in names]
