@@ -5,7 +5,7 @@
 
 NODE_MODULES is a folder in which these packages of npm are installed, all of them or some:
 @anthropic-ai/claude-code@2.1.330, @openai/codex@0.169.0, @google/gemini-cli@0.61.0,
-opencode-ai@1.18.33, the versions with which the rows of `app/tap/agents.py` were tried; and
+opencode-ai@1.18.33, the versions with which the rows of `tap/agents.py` were tried; and
 @earendil-works/pi-coding-agent@1.6.0, @qwen-code/qwen-code@0.24.4, @github/copilot@1.0.102 and
 cline@3.0.65, which have no row there. Several need Node 22. Each agent gets a folder, a home and a
 simulator of its own, and nothing of the user's configuration. With --tap it is started by
@@ -37,9 +37,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from app.commands.tap import LocalServer, find_or_start
-from app.store.database import owner_of
-from app.tap import agents as launchers
+from playground.commands.tap import LocalServer, find_or_start
+from playground.store.database import owner_of
+from playground.tap import agents as launchers
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE, TEXT = "notes.txt", "The colour of the sky.\nSecond line.\n"
@@ -167,7 +167,10 @@ def simulator() -> Iterator[str]:
     """The address of a simulator that plays the scenario."""
     words = ("simulate", "--scenario", "coding-agent", "--pace", "0")
     with subprocess.Popen(
-        (sys.executable, "-m", "app.cli", *words), cwd=ROOT, stdout=subprocess.PIPE, text=True
+        (sys.executable, "-m", "playground.cli", *words),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         try:
@@ -256,7 +259,7 @@ class TappedAgent:
         if resumed is False and self.opening:
             own = self.opening
         program = [] if known else [self.name]
-        return (sys.executable, "-m", "app.cli", *words, *program, *own)
+        return (sys.executable, "-m", "playground.cli", *words, *program, *own)
 
 
 _CODEX_EXEC = ("exec", "--skip-git-repo-check", "-s", "workspace-write", "-m", "gpt-5-codex")
@@ -386,7 +389,7 @@ def tap_bench(row: TappedAgent, binaries: Path) -> Iterator[TapBench]:
         path = f"{binaries}:{os.environ['PATH']}"
         try:
             yield TapBench(
-                work, db, server, {"PATH": path, "PYTHONPATH": str(ROOT), **row.environment}
+                work, db, server, {"PATH": path, "PYTHONPATH": str(ROOT / "app"), **row.environment}
             )
         finally:
             owner = owner_of(db)

@@ -44,12 +44,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from app.batch.lanes import AT_ONCE
-from app.commands.sockets import bind_socket, port_of, run_loop, serve, server
-from app.core.settings import Profile
-from app.engine.engine import Engine
-from app.simulator.app import simulator_app
 from bench.measured_processes import cores, cpu_s, end_script, pin, resident_kb, start_script
+from playground.batch.lanes import AT_ONCE
+from playground.commands.sockets import bind_socket, port_of, run_loop, serve, server
+from playground.core.settings import Profile
+from playground.engine.engine import Engine
+from playground.simulator.app import simulator_app
 from tests.served import Served, command, environment, start
 
 RUNS = 1_000

@@ -22,11 +22,11 @@ from statistics import fmean, median
 from time import process_time
 from typing import NamedTuple
 
-from app.core.tools import Tool
-from app.evaluation.report import make_report
-from app.evaluation.results import CallMade, RunResult
-from app.evaluation.spec import Case, Expectation, ModelChoice, Spec, Variant
-from app.evaluation.statistics import (
+from playground.core.tools import Tool
+from playground.evaluation.report import make_report
+from playground.evaluation.results import CallMade, RunResult
+from playground.evaluation.spec import Case, Expectation, ModelChoice, Spec, Variant
+from playground.evaluation.statistics import (
     Comparison,
     Count,
     Interval,

@@ -15,9 +15,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from app.evaluation.batch_import import ANSWERS, read_bfcl
-from app.evaluation.spec import ImportedBatch, spec_data
-from app.evaluation.spec_reader import spec_from_data
+from playground.evaluation.batch_import import ANSWERS, read_bfcl
+from playground.evaluation.spec import ImportedBatch, spec_data
+from playground.evaluation.spec_reader import spec_from_data
 
 OTHERS = ("multi_turn", "memory", "web_search", "format_sensitivity")
 """Files of several turns, or without questions. Those that are no longer scored come last."""

@@ -21,8 +21,8 @@ import httpx2
 import openai
 from openai.lib.streaming.chat import ChatCompletionStreamState
 
-from app.core.events import PartEnded
-from app.protocols.registry import CODECS
+from playground.core.events import PartEnded
+from playground.protocols.registry import CODECS
 
 LEAST_RATIO = 5.0
 LINEAR = 1.6

@@ -16,11 +16,11 @@ import time
 from itertools import cycle
 from pathlib import Path
 
-from app.core.events import CallDecided, CallEnded
-from app.core.tools import Content, ToolResult
-from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
-from app.exchange.session_redaction import redact_session
-from app.secrets.likely_secrets import likely_spans
+from playground.core.events import CallDecided, CallEnded
+from playground.core.tools import Content, ToolResult
+from playground.exchange.bundle import RecordedChunk, Recording, SessionBundle
+from playground.exchange.session_redaction import redact_session
+from playground.secrets.likely_secrets import likely_spans
 from tests.factories import Log, settings
 
 ROOT = Path(__file__).parent.parent

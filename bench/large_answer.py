@@ -25,7 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from app.engine.sessions import REST_S
+from playground.engine.sessions import REST_S
 from tests.served import Served, messages, served
 
 MIB = 1024 * 1024

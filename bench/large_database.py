@@ -29,10 +29,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from starlette.types import ASGIApp
 
-from app.engine.engine import Engine
-from app.store.database import Database
-from app.web.app import make_app
 from bench.large_sessions import COMMON, LARGE, RARE, write
+from playground.engine.engine import Engine
+from playground.store.database import Database
+from playground.web.app import make_app
 from tests.served import command, environment
 from tests.web.asking import HERE, call, scope_of
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 
-from app.core.events import (
+from playground.core.events import (
     CallChecked,
     CallDecided,
     CallEnded,
@@ -29,11 +29,11 @@ from app.core.events import (
     SessionStarted,
     Usage,
 )
-from app.core.serialization import to_row
-from app.core.settings import Profile, Settings
-from app.core.tools import Tool, text_result
-from app.store.database import APPLICATION_ID
-from app.store.schema import MIGRATIONS
+from playground.core.serialization import to_row
+from playground.core.settings import Profile, Settings
+from playground.core.tools import Tool, text_result
+from playground.store.database import APPLICATION_ID
+from playground.store.schema import MIGRATIONS
 
 SCHEMA = 5
 START_MS = 1_730_000_000_000

@@ -18,8 +18,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from app.protocols.registry import CODECS
-from app.schema.incremental import IncrementalValidator
+from playground.protocols.registry import CODECS
+from playground.schema.incremental import IncrementalValidator
 from tests.served import Served, messages, served
 
 MOST_S = 20.0

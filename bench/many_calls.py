@@ -32,10 +32,10 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from app.core.settings import PROTOCOLS
-from app.protocols.registry import FACTS
 from bench.measured_processes import cpu_s
 from bench.streams import open_stream
+from playground.core.settings import PROTOCOLS
+from playground.protocols.registry import FACTS
 from tests import served
 from tests.served import Served, command, environment
 

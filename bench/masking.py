@@ -17,11 +17,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from app.engine.redaction import StreamRedactor
-from app.net.keys import Keys
-from app.protocols.base import ReadItem
-from app.protocols.registry import codec
-from app.secrets.redaction import Redactor
+from playground.engine.redaction import StreamRedactor
+from playground.net.keys import Keys
+from playground.protocols.base import ReadItem
+from playground.protocols.registry import codec
+from playground.secrets.redaction import Redactor
 
 TEXT = (
     "the of and task skip a is in it for ghost sketch that data api key with on was as by are be "

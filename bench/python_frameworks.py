@@ -28,12 +28,12 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from app.engine.engine import Engine
-from app.engine.read_python import FileToRead, read_python
-from app.exchange.tool_entry import ImportedTools
-from app.exchange.tool_import import import_tools
-from app.executors.executor import Invocation
-from app.schema.satisfy import satisfying
+from playground.engine.engine import Engine
+from playground.engine.read_python import FileToRead, read_python
+from playground.exchange.tool_entry import ImportedTools
+from playground.exchange.tool_import import import_tools
+from playground.executors.executor import Invocation
+from playground.schema.satisfy import satisfying
 
 INSTALL_S, ASK_S = 1800, 180
 

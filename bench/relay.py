@@ -38,16 +38,16 @@ from starlette.types import ASGIApp
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from app.commands.sockets import bind_socket, port_of, server
-from app.core.settings import Profile
-from app.engine.engine import Engine
-from app.engine.memory import look_for_garbage_less
-from app.tap.door import HEADER, Door, Upstreams
-from app.tap.exchange import observing
-from app.tap.relay import Observe, Relay, unobserved
-from app.web.app import make_app
 from bench.measured_processes import cores, cpu_s, end_script, pin, precede, start_script
 from bench.paced_provider import STAMP, WRAP, clock
+from playground.commands.sockets import bind_socket, port_of, server
+from playground.core.settings import Profile
+from playground.engine.engine import Engine
+from playground.engine.memory import look_for_garbage_less
+from playground.tap.door import HEADER, Door, Upstreams
+from playground.tap.exchange import observing
+from playground.tap.relay import Observe, Relay, unobserved
+from playground.web.app import make_app
 
 KINDS = ("bare", "passing", "recording")
 MOST_RATIO = 2.0

@@ -28,7 +28,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from app.core.events import (
+from playground.core.events import (
     CallChecked,
     CallDecided,
     CallEnded,
@@ -39,11 +39,11 @@ from app.core.events import (
     ResponseStarted,
     Source,
 )
-from app.core.tools import Content, ToolResult
-from app.protocols.registry import codec
-from app.store.database import Database
-from app.store.log import Log
-from app.store.writes import Chunk, Summary, WriteBatch
+from playground.core.tools import Content, ToolResult
+from playground.protocols.registry import codec
+from playground.store.database import Database
+from playground.store.log import Log
+from playground.store.writes import Chunk, Summary, WriteBatch
 
 MOST = 3.0
 """How many times the new bytes a file may grow."""

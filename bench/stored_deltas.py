@@ -20,10 +20,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from app.core.events import Logged, PartDelta, Source
-from app.store.database import Database
-from app.store.log import Log
-from app.store.writes import Chunk, Summary, WriteBatch
+from playground.core.events import Logged, PartDelta, Source
+from playground.store.database import Database
+from playground.store.log import Log
+from playground.store.writes import Chunk, Summary, WriteBatch
 
 COUNT = 10_000
 CASES = ((1, 2), (1, 20), (1, 100), (20, 2), (20, 5))

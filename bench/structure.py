@@ -3,8 +3,8 @@
     python -m bench.structure
 
 The floors are held by tests/test_house.py; this shows the rest of what docs/architecture.md
-promises. Exits with 1 where a promise is broken. Every .py file below app/ counts, also those that
-only make a folder a package: `__init__.py` with nothing but a docstring. How many these are is
+promises. Exits with 1 where a promise is broken. Every .py file of the package counts, also those
+that only make a folder a package: `__init__.py` with nothing but a docstring. How many these are is
 printed, for there is nothing in them to find.
 """
 
@@ -27,19 +27,19 @@ PARALLEL = frozenset({"Decoder", "_Reader", "_Block", "_Item"})
 
 
 def module_of(path: Path) -> str:
-    """app/core/tools.py -> app.core.tools; app/core/__init__.py -> app.core."""
-    parts = path.relative_to(ROOT).with_suffix("").parts
+    """app/playground/core/tools.py -> playground.core.tools; core/__init__.py -> core."""
+    parts = path.relative_to(ROOT / "app").with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def sources() -> dict[str, ast.Module]:
-    """The modules of app/ by their names."""
-    paths = sorted((ROOT / "app").rglob("*.py"))
+    """The modules of app/playground/ by their names."""
+    paths = sorted((ROOT / "app/playground").rglob("*.py"))
     return {module_of(path): ast.parse(path.read_text()) for path in paths}
 
 
 def imported(tree: ast.Module, modules: Mapping[str, object]) -> set[str]:
-    """The modules of app/ that are loaded when this one is."""
+    """The modules of app/playground/ that are loaded when this one is."""
     names = set()
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.module and node.module in modules:
@@ -184,7 +184,7 @@ def main() -> int:
 
 
 def _paths() -> dict[str, Path]:
-    return {module_of(path): path for path in sorted((ROOT / "app").rglob("*.py"))}
+    return {module_of(path): path for path in sorted((ROOT / "app/playground").rglob("*.py"))}
 
 
 if __name__ == "__main__":

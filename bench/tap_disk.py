@@ -28,9 +28,6 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from app.core.messages import ModelRequest
-from app.simulator.app import simulator_app
-from app.simulator.scenario import Scenario, ScenarioTurn, scenario
 from bench.request_bodies import (
     GROWTH,
     MOST,
@@ -44,6 +41,9 @@ from bench.request_bodies import (
     tools_of,
     turns,
 )
+from playground.core.messages import ModelRequest
+from playground.simulator.app import simulator_app
+from playground.simulator.scenario import Scenario, ScenarioTurn, scenario
 from tests.loopback import listening
 from tests.served import NO_TLS, served
 

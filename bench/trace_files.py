@@ -1,9 +1,9 @@
-"""Which files of app/ one prompt and one click on Run pass through: `python bench/trace_files.py`.
+"""The files that one prompt and one click on Run enter: `python bench/trace_files.py`.
 
 Starts the app in this process, with the simulator over the Anthropic protocol. Then it sends the
 prompt of the first demo and waits until its two calls wait for a decision; runs the first call;
 and presses Run on the second one, after which the run goes on to the model's answer. Of the
-prompt and of that click it counts the files of app/ of which the body of a function was executed:
+prompt and of that click it counts the files of the package of which a function was executed:
 the route, the engine, the simulator's end, the store; with --page also the page that follows the
 session by its stream. Imports do not count, nor what a server does once: all of it is done before
 on another session, without counting.
@@ -33,22 +33,22 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from app.web.demos import DEMOS
+from playground.web.demos import DEMOS
 from tests.served import Reached
 from tests.served_here import served_here
 
-APP = str(Path(__file__).resolve().parent.parent / "app") + "/"
+APP = str(Path(__file__).resolve().parent.parent / "app/playground") + "/"
 QUIET_S = 0.25
-"""How long nothing of app/ may be executed until all is done that came of a request."""
+"""How long nothing of app/playground/ may be executed until all is done that came of a request."""
 LOOK_S = 0.01
 MOST_S = 30.0
 
 Entered = dict[str, set[str]]
-"""Files, relative to app/, and the functions of each whose bodies were executed."""
+"""Files, relative to app/playground/, and the functions of each whose bodies were executed."""
 
 
 class Tracer:
-    """Notes each function of app/ that begins, in all threads; keeps them while it records."""
+    """Notes each function of the package that begins, in all threads, while it records."""
 
     def __init__(self) -> None:
         self.entered: Entered = {}
@@ -73,7 +73,7 @@ class Tracer:
             self.entered = {}
 
     async def quiet(self) -> None:
-        """Until nothing of app/ is executed any more."""
+        """Until nothing of app/playground/ is executed any more."""
         async with asyncio.timeout(MOST_S):
             while time.monotonic() - self.last_s < QUIET_S:
                 await asyncio.sleep(QUIET_S)
@@ -128,7 +128,7 @@ class DemoSession:
         await self._post("/prompts", {"text": DEMOS[0].prompt})
 
     async def until(self, state: str) -> None:
-        """Until the list has this state for the session, read past app/, and all is done."""
+        """Until the list has this state for the session, read past the package, and all is done."""
         path = f"file:{self._server.db}?mode=ro"
         name = self.path.rpartition("/")[2]
         async with asyncio.timeout(MOST_S):
@@ -189,7 +189,7 @@ async def _prompt_and_run(session: DemoSession, tracer: Tracer) -> tuple[Entered
 
 def report(title: str, entered: Entered, *, functions: bool) -> list[str]:
     """The count, then the files by folder, the fullest folder first."""
-    lines = [f"{title}: {len(entered)} files of app/"]
+    lines = [f"{title}: {len(entered)} files of the package"]
     folders: dict[str, list[str]] = defaultdict(list)
     for name in sorted(entered):
         folders[name.rpartition("/")[0]].append(name)

@@ -28,8 +28,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Page, sync_playwright
 
-from app.web.batches import EXAMPLE
 from bench.session_states import end_agents, states
+from playground.web.batches import EXAMPLE
 from tests.browser.chromium import ARGUMENTS, chromium
 from tests.browser.serving import Server
 from tests.browser.test_long_names import FIND_TROUBLE, LONG, LONGER, a_tool

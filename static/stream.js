@@ -12,7 +12,7 @@ export const running = () => document.querySelector('#head[data-state="running"]
 
 // Each frame lays out the last piece anew. So one is closed at the first line end behind so many
 // characters, or behind so many where no line ends: a closed piece is laid out once, and drawn while
-// it is in sight (app/render/paging.py, `closed`).
+// it is in sight (app/playground/render/paging.py, `closed`).
 const CLOSED = 4_096;
 const LINE = 8_192;
 

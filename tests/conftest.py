@@ -44,7 +44,7 @@ def patient_mcp(monkeypatch: pytest.MonkeyPatch) -> None:
     """No MCP server is given up, however busy the machine is: who waits for one fails by another
     bound. For all that start real ones: ten seconds to start are few beside other work."""
     for name in ("CONNECT_S", "LIST_S", "CHECK_S"):
-        monkeypatch.setattr(f"app.executors.mcp.executor.{name}", 600.0)
+        monkeypatch.setattr(f"playground.executors.mcp.executor.{name}", 600.0)
 
 
 @pytest.hookimpl(wrapper=True)

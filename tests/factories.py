@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from app.core.events import (
+from playground.core.events import (
     CallChecked,
     CallDecided,
     CallEnded,
@@ -30,10 +30,10 @@ from app.core.events import (
     Source,
     Usage,
 )
-from app.core.reducer import fold
-from app.core.session import Session
-from app.core.settings import Profile, Settings
-from app.core.tools import Tool, text_result
+from playground.core.reducer import fold
+from playground.core.session import Session
+from playground.core.settings import Profile, Settings
+from playground.core.tools import Tool, text_result
 
 START_MS = 1_790_000_000_000
 SIMULATOR = Profile("simulator", "anthropic", "sim:", model="sim-1")

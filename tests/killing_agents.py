@@ -25,8 +25,8 @@ from typing import Any
 import httpx
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.simulator.app import simulator_app
-from app.simulator.scenario import scenario
+from playground.simulator.app import simulator_app
+from playground.simulator.scenario import scenario
 from tests.killing import Outcome, read_log, sound
 from tests.killing_absorbed import HandDecider
 from tests.killing_results import ResultDecider, returned

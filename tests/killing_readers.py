@@ -17,8 +17,8 @@ from typing import Any
 
 import httpx
 
-from app.render.blocks import PageFrame
-from app.render.filters import shown
+from playground.render.blocks import PageFrame
+from playground.render.filters import shown
 from tests.render.page import Page, parse
 from tests.served import messages
 

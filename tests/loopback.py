@@ -14,7 +14,7 @@ from typing import Any
 from starlette.types import ASGIApp
 from uvicorn.loops.auto import auto_loop_factory
 
-from app.commands.sockets import GRACE_S, bind_socket, port_of, server, url_host
+from playground.commands.sockets import GRACE_S, bind_socket, port_of, server, url_host
 
 LOOK_S = 0.002
 

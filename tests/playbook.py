@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from app.core.events import (
+from playground.core.events import (
     CallChecked,
     CallDecided,
     CallEnded,
@@ -23,11 +23,11 @@ from app.core.events import (
     ResponseStarted,
     SessionStarted,
 )
-from app.core.providers import SIMULATOR
-from app.core.reducer import fold
-from app.core.session import Session
-from app.core.settings import Limits, Settings
-from app.core.tools import Tool, ToolChoice, text_result
+from playground.core.providers import SIMULATOR
+from playground.core.reducer import fold
+from playground.core.session import Session
+from playground.core.settings import Limits, Settings
+from playground.core.tools import Tool, ToolChoice, text_result
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WEATHER = Tool("get_weather", "The weather.", SCHEMA, "mock", {"result": "sunny"})

@@ -35,11 +35,16 @@ CLEAN = ("PATH", "HOME", "LANG", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV")
 def environment(**changes: str) -> dict[str, str]:
     """Our own surroundings without anybody's keys, proxies or settings."""
     kept = {name: value for name, value in os.environ.items() if name in CLEAN}
-    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error::ResourceWarning", **changes}
+    return {
+        **kept,
+        "PYTHONPATH": str(ROOT / "app"),
+        "PYTHONWARNINGS": "error::ResourceWarning",
+        **changes,
+    }
 
 
 def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "app.cli", *words]
+    return [sys.executable, "-m", "playground.cli", *words]
 
 
 def ran(

@@ -13,9 +13,9 @@ from pathlib import Path
 import httpx
 from anyio.from_thread import start_blocking_portal
 
-from app.commands.own_simulator import own_simulator
-from app.engine.engine import Engine
-from app.web.app import make_app
+from playground.commands.own_simulator import own_simulator
+from playground.engine.engine import Engine
+from playground.web.app import make_app
 from tests.loopback import LOOP, listening
 from tests.served import Reached, environment
 

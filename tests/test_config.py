@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from app import config
-from app.core.errors import BadInput, PlaygroundError
+from playground import config
+from playground.core.errors import BadInput, PlaygroundError
 
 
 def mode(path: Path) -> int:
@@ -27,7 +27,7 @@ def test_the_data_folder_is_the_users_own_or_the_one_named(tmp_path: Path) -> No
 def test_resources_are_found_in_a_checkout_and_in_a_wheel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert config.resource("static") == config.APP.parent / "static"
+    assert config.resource("static") == config.APP.parent.parent / "static"
     monkeypatch.setattr(config, "APP", tmp_path / "app")
     with pytest.raises(PlaygroundError, match="install tool-playground again"):
         config.resource("templates")

@@ -7,9 +7,9 @@ import argparse
 import re
 from pathlib import Path
 
-from app.cli import COMMANDS, parser
-from app.core import providers
-from app.core.providers import Provider
+from playground.cli import COMMANDS, parser
+from playground.core import providers
+from playground.core.providers import Provider
 from tests.tables import each_row
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -17,7 +17,9 @@ DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").gl
 PATH = re.compile(
     r"`((?:app|tests|bench|docs|static|templates|vendoring)/[\w./-]*\w)`|\]\(([\w./-]+)\)"
 )
-ROOMS = sorted(path.name for path in (ROOT / "app").iterdir() if (path / "__init__.py").is_file())
+ROOMS = sorted(
+    path.name for path in (ROOT / "app/playground").iterdir() if (path / "__init__.py").is_file()
+)
 ROOM = re.compile(rf"`((?:{'|'.join(ROOMS)})(?:/[a-z]\w*)+)(?:\.(\w+))?`")
 """A module as documents name it: `core/decide`, `web/session/setup.py`, `core/decide.obstacle`."""
 
@@ -28,7 +30,7 @@ def test_the_files_that_are_named_are_there(path: Path) -> None:
     named = [(ROOT / found[1], found[1]) for found in PATH.finditer(text) if found[1]]
     named += [(path.parent / found[2], found[2]) for found in PATH.finditer(text) if found[2]]
     for found in ROOM.finditer(text):
-        room = ROOT / "app" / found[1]
+        room = ROOT / "app/playground" / found[1]
         module = room if room.is_dir() else room.with_suffix(".py")
         named.append((module, found[0]))
         if found[2] not in (None, "py") and module.is_file():
@@ -62,7 +64,7 @@ def test_help_names_all_that_can_be_imported() -> None:
 def test_providers_are_rows_where_a_contributor_is_sent() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     (said,) = re.findall(r"A new provider is a row in ([^;]*);", text)
-    assert re.findall(r"`app/core/(\w+)\.py`", said) == ["providers"]
+    assert re.findall(r"`app/playground/core/(\w+)\.py`", said) == ["providers"]
     assert all(isinstance(row, Provider) for row in (*providers.OWN_PROTOCOLS, *providers.REMOTE))
 
 

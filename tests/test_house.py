@@ -17,7 +17,7 @@ from bench import structure
 from tests.tables import each_row
 
 ROOT = Path(__file__).resolve().parent.parent
-APP = sorted((ROOT / "app").rglob("*.py"))
+APP = sorted((ROOT / "app/playground").rglob("*.py"))
 
 FLOORS: Mapping[str, int] = {
     "core": 0,
@@ -35,12 +35,12 @@ SIDEWAYS = {("exchange", "render"), ("cli", "commands"), ("schema", "secrets")} 
 """Arrows between rooms of one floor that are drawn on purpose."""
 
 PURE = ("core", "schema", "secrets", "protocols", "render", "exchange", "evaluation")
-VIEW = re.compile(r"app/web/(?:\w+/)?(?:\w+_)?view\.py")
+VIEW = re.compile(r"app/playground/web/(?:\w+/)?(?:\w+_)?view\.py")
 SEEDED = {("protocols", "random")}
 """The servers' ends shape a stream by a `Random` with a seed, which is as pure as a number."""
 IMPURE = {"asyncio", "httpx", "aiosqlite", "starlette", "time", "uuid", "os", "random", "socket"}
 
-ONLY_IN = {"httpx": "app/net/client.py", "httpx2": "app/net/mcp_http.py"}
+ONLY_IN = {"httpx": "app/playground/net/client.py", "httpx2": "app/playground/net/mcp_http.py"}
 """Libraries that one module imports, so that another can take their place there."""
 
 MOST_LINES = 800
@@ -54,8 +54,13 @@ def name_of(path: Path) -> str:
 
 
 def room(module: str) -> str:
-    """`app.protocols.framing` -> `protocols`; "" for `app` itself."""
+    """`playground.protocols.framing` -> `protocols`; "" for `playground` itself."""
     return module.split(".")[1] if "." in module else ""
+
+
+def room_of(name: str) -> str:
+    """The room of the file of this name: `app/playground/net/client.py` -> `net`."""
+    return room(name.removeprefix("app/").removesuffix(".py").replace("/", "."))
 
 
 @lru_cache(maxsize=1)
@@ -65,34 +70,34 @@ def parsed(source: str) -> ast.Module:
 
 
 def imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
-    """(module, line) of every import, `from app import config` as `app.config`."""
+    """(module, line) of every import, `from playground import config` as `playground.config`."""
     for node in nodes:
         match node:
             case ast.Import(names=names):
                 yield from ((one.name, node.lineno) for one in names)
-            case ast.ImportFrom(module="app", names=names):
-                yield from ((f"app.{one.name}", node.lineno) for one in names)
+            case ast.ImportFrom(module="playground", names=names):
+                yield from ((f"playground.{one.name}", node.lineno) for one in names)
             case ast.ImportFrom(module=str(module)):
                 yield module, node.lineno
 
 
 def floor_errors(name: str, source: str) -> list[str]:
     """Imports that point up or sideways."""
-    own = room(name.removesuffix(".py").replace("/", "."))
+    own = room_of(name)
     found = []
     for module, line in imports(structure.statements(parsed(source))):
         other = room(module)
-        if not module.startswith("app.") or other == own or other.startswith("__"):
+        if not module.startswith("playground.") or other == own or other.startswith("__"):
             continue
         lower = FLOORS.get(other, 99) < FLOORS.get(own, -1)
         if not lower and (own, other) not in SIDEWAYS:
-            found.append(f"{name}:{line}: {own or 'app'} may not import {other}")
+            found.append(f"{name}:{line}: {own or 'playground'} may not import {other}")
     return found
 
 
 def purity_errors(name: str, source: str) -> list[str]:
     """Imports of what a pure floor, or a page's view model, may not know."""
-    own = room(name.replace("/", "."))
+    own = room_of(name)
     if own not in PURE and VIEW.fullmatch(name) is None:
         return []
     return [
@@ -152,17 +157,26 @@ def vendored_errors(folder: Path) -> list[str]:
 
 
 def test_modules_that_import_each_other_are_found() -> None:
-    loop = {"app.a": ast.parse("from app import b"), "app.b": ast.parse("from app.a import x")}
-    assert structure.circles({"app": ast.parse(""), **loop}) == [["app.a", "app.b"]]
+    loop = {
+        "playground.a": ast.parse("from playground import b"),
+        "playground.b": ast.parse("from playground.a import x"),
+    }
+    assert structure.circles({"playground": ast.parse(""), **loop}) == [
+        ["playground.a", "playground.b"]
+    ]
 
 
 FOREIGN = {
-    *("app/exchange/sdk_script.py", "app/secrets/detection.py"),  # Python, PEM
-    *("app/executors/mcp/connection.py", "app/executors/python/conversion.py"),  # mcp, pydantic
-    *("app/executors/workspace/fetch.py", "app/net/client.py", "app/store/database.py"),  # h11, SQL
-    "app/store/schema.py",  # SQL
+    "app/playground/exchange/sdk_script.py",  # Python
+    "app/playground/secrets/detection.py",  # PEM
+    "app/playground/executors/mcp/connection.py",  # mcp
+    "app/playground/executors/python/conversion.py",  # pydantic
+    "app/playground/executors/workspace/fetch.py",  # h11
+    "app/playground/net/client.py",  # h11
+    "app/playground/store/database.py",  # SQL
+    "app/playground/store/schema.py",  # SQL
 }
-"""Files that read words which are not ours; those below `app/simulator` read prompts."""
+"""Files that read words which are not ours; those below `app/playground/simulator` read prompts."""
 SENTENCE = re.compile(r"[A-Za-z,]{2,} [A-Za-z']{2,}")
 READERS = {"startswith", "endswith", "partition", "rpartition", "split", "replace"} | {
     *("removeprefix", "removesuffix", "find", "index", "count", "search", "match", "fullmatch"),
@@ -172,7 +186,7 @@ READERS = {"startswith", "endswith", "partition", "rpartition", "split", "replac
 def wording_errors(name: str, source: str) -> list[str]:
     """Where something is decided by the words of a sentence, or by what `str` makes of an error.
     An error has a class, a code and fields for that."""
-    if name in FOREIGN or name.startswith("app/simulator/"):
+    if name in FOREIGN or name.startswith("app/playground/simulator/"):
         return []
     errors = []
     for node in structure.walk(parsed(source)):
@@ -228,7 +242,9 @@ def late_errors(name: str, source: str) -> list[str]:
                         imported |= {f"{inner.module}.{each.name}" for each in inner.names}
                     elif isinstance(inner, ast.Import):
                         imported |= {each.name for each in inner.names}
-            case ast.ImportFrom(module="dataclasses", names=names) if name != "app/core/late.py":
+            case ast.ImportFrom(module="dataclasses", names=names) if (
+                name != "app/playground/core/late.py"
+            ):
                 early |= {node.lineno for each in names if each.name == "dataclass"}
     return [
         f"{name}:{line}: {module} is put off and not imported for the type checker"
@@ -254,9 +270,9 @@ SOURCE_RULES = (
 
 
 RENAMED_LATER = (
-    "app.protocols.limits",
-    "app.executors.examples",
-    "app.executors.workspace.executor",
+    "playground.protocols.limits",
+    "playground.executors.examples",
+    "playground.executors.workspace.executor",
 )
 """Where `python -m bench.structure` still prints names. The last two are definitions of tools: a
 rule is bound to their words."""
@@ -280,38 +296,50 @@ def test_every_source_keeps_the_rules() -> None:
     "source", ["one = 1", "def f(said): ...", "def _kept(): ...", "match a:\n case [*told]: ..."]
 )
 def test_a_name_to_be_replaced_is_found(source: str) -> None:
-    assert len(structure.bad_names({"app.core.x": ast.parse(source)})) == 1
+    assert len(structure.bad_names({"playground.core.x": ast.parse(source)})) == 1
 
 
 @each_row(
     ("rule", "name", "bad"),
     [
-        (floor_errors, "app/core/session.py", "from app.protocols.framing import Framer"),
-        (floor_errors, "app/engine/sessions.py", "from app.web.site import Site"),
-        (floor_errors, "app/protocols/base.py", "import app.store.log"),
-        (floor_errors, "app/protocols/base.py", "from app import config"),
-        (floor_errors, "app/protocols/lint.py", "def f():\n    from app.engine import sessions"),
-        (purity_errors, "app/core/decide.py", "import time"),
-        (purity_errors, "app/render/block_contents.py", "from os.path import join"),
-        (purity_errors, "app/web/rules_view.py", "from starlette.requests import Request"),
-        (purity_errors, "app/web/session/wire_view.py", "import asyncio"),
-        (library_errors, "app/net/fetch.py", "import httpx"),
-        (inner_import_errors, "app/net/client.py", "def f():\n    import json"),
-        *((inner_import_errors, "app/net/client.py", within(place)) for place in PLACES),
-        (size_errors, "app/core/session.py", "\n" * 801),
-        (late_errors, "app/net/client.py", 'httpx = Late("httpx")'),
-        (late_errors, "app/net/client.py", "from dataclasses import dataclass, field"),
-        *((wording_errors, "app/render/card.py", reads) for reads in WORDING),
+        (
+            floor_errors,
+            "app/playground/core/session.py",
+            "from playground.protocols.framing import Framer",
+        ),
+        (floor_errors, "app/playground/engine/sessions.py", "from playground.web.site import Site"),
+        (floor_errors, "app/playground/protocols/base.py", "import playground.store.log"),
+        (floor_errors, "app/playground/protocols/base.py", "from playground import config"),
+        (
+            floor_errors,
+            "app/playground/protocols/lint.py",
+            "def f():\n    from playground.engine import sessions",
+        ),
+        (purity_errors, "app/playground/core/decide.py", "import time"),
+        (purity_errors, "app/playground/render/block_contents.py", "from os.path import join"),
+        (
+            purity_errors,
+            "app/playground/web/rules_view.py",
+            "from starlette.requests import Request",
+        ),
+        (purity_errors, "app/playground/web/session/wire_view.py", "import asyncio"),
+        (library_errors, "app/playground/net/fetch.py", "import httpx"),
+        (inner_import_errors, "app/playground/net/client.py", "def f():\n    import json"),
+        *((inner_import_errors, "app/playground/net/client.py", within(place)) for place in PLACES),
+        (size_errors, "app/playground/core/session.py", "\n" * 801),
+        (late_errors, "app/playground/net/client.py", 'httpx = Late("httpx")'),
+        (late_errors, "app/playground/net/client.py", "from dataclasses import dataclass, field"),
+        *((wording_errors, "app/playground/render/card.py", reads) for reads in WORDING),
     ],
 )
 def test_a_broken_rule_is_found(rule: object, name: str, bad: str) -> None:
     assert callable(rule)
     assert len(rule(name, bad)) == 1
-    assert rule(name, "from app.core.errors import BadInput") == []
+    assert rule(name, "from playground.core.errors import BadInput") == []
 
 
 def test_vendored_files_are_those_that_were_checked(tmp_path: Path) -> None:
-    for folder in ("static/vendor", "app/secrets/vendor"):
+    for folder in ("static/vendor", "app/playground/secrets/vendor"):
         assert vendored_errors(ROOT / folder) == []
     (tmp_path / "a.js").write_text("changed")
     (tmp_path / "b.js").write_text("unknown")

@@ -28,17 +28,23 @@ def test_every_page_and_static_file_is_in_the_wheel(wheel: set[str], folder: str
     paths = [path for path in (ROOT / folder).rglob("*") if path.is_file()]
     files = [path.relative_to(ROOT) for path in paths if path.suffix != ".pyc"]
     assert files
-    assert {f"app/_data/{path.as_posix()}" for path in files} <= wheel
+    assert {f"playground/_data/{path.as_posix()}" for path in files} <= wheel
 
 
 def test_the_wheel_holds_the_program_and_nothing_of_the_tests(wheel: set[str]) -> None:
     # What is compiled just now, by whichever process, has a name that ends in a number.
-    every = (path for path in (ROOT / "app").rglob("*.*") if path.parent.name != "__pycache__")
+    every = (
+        path for path in (ROOT / "app/playground").rglob("*.*") if path.parent.name != "__pycache__"
+    )
     every = (path for path in every if path.suffix != ".so")
-    files = {path.relative_to(ROOT).as_posix() for path in every if path.is_file()}
-    assert "app/evaluation/suite/suite.yaml" in files
+    files = {path.relative_to(ROOT / "app").as_posix() for path in every if path.is_file()}
+    assert "playground/evaluation/suite/suite.yaml" in files
     assert files <= wheel
     assert not [name for name in wheel if name.startswith(("tests/", "bench/", ".ci/"))]
     assert not [name for name in wheel if name.endswith(".pyc")]
-    licences = {"LICENSE", "static/vendor/htmx-LICENSE", "app/secrets/vendor/gitleaks-LICENSE"}
+    licences = {
+        "LICENSE",
+        "static/vendor/htmx-LICENSE",
+        "app/playground/secrets/vendor/gitleaks-LICENSE",
+    }
     assert not [each for each in licences if not any(n.endswith(f"licenses/{each}") for n in wheel)]

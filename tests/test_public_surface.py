@@ -38,7 +38,7 @@ from typing import Any
 
 import pytest
 
-from app.cli import main
+from playground.cli import main
 from tests.shared_state import as_it_was
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -70,7 +70,7 @@ def told(self, *args, **named):
             methods = sorted(getattr(route, "methods", None) or ())
             print(json.dumps([route.path, methods]), file=file)
 Starlette.__init__ = told
-from app.cli import main
+from playground.cli import main
 sys.exit(main())
 """
 """`playground`, which also writes down the routes of each application that it makes."""
@@ -273,7 +273,7 @@ class Server:
         kept = {name: os.environ[name] for name in VARIABLES if name in os.environ}
         environment = {
             **kept,
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": str(ROOT / "app"),
             "HOME": str(db.parent),
             "PLAYGROUND_HOME": str(db.parent),
             "PLAYGROUND_TOKEN": TOKEN,
@@ -458,7 +458,7 @@ def kinds_of_events() -> set[str]:
     all that are kept."""
     kept = {row["kind"] for table, row in stored_rows() if table == "events"}
     for name, module in sorted(sys.modules.items()):
-        for value in vars(module).values() if name.startswith("app.") else ():
+        for value in vars(module).values() if name.startswith("playground.") else ():
             if isinstance(value, types.UnionType):
                 classes = [one for one in value.__args__ if isinstance(one, type)]
                 names = [re.sub(r"(?<!^)(?=[A-Z])", "_", one.__name__).lower() for one in classes]

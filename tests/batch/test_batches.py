@@ -13,22 +13,22 @@ from typing import Any
 
 import pytest
 
-from app.batch.batches import CUT, DECIDED, TROUBLES, Batches
-from app.batch.plan import plan_batch
-from app.batch.run_case import ANSWERED, CaseRun, Look, perform, run_case, run_data
-from app.core.errors import BadInput, Conflict, NotFound
-from app.core.events import CallDecided
-from app.core.tools import Tool
-from app.engine.engine import Engine
-from app.engine.export_session import read_bundle
-from app.engine.import_session import import_session
-from app.evaluation.report import make_report
-from app.evaluation.results import RunResult
-from app.evaluation.spec import Spec
-from app.evaluation.spec_reader import read_spec, spec_from_data
-from app.exchange.batch_export import write as write_test
-from app.exchange.bundle import read_session
-from app.store.batches import run_rows
+from playground.batch.batches import CUT, DECIDED, TROUBLES, Batches
+from playground.batch.plan import plan_batch
+from playground.batch.run_case import ANSWERED, CaseRun, Look, perform, run_case, run_data
+from playground.core.errors import BadInput, Conflict, NotFound
+from playground.core.events import CallDecided
+from playground.core.tools import Tool
+from playground.engine.engine import Engine
+from playground.engine.export_session import read_bundle
+from playground.engine.import_session import import_session
+from playground.evaluation.report import make_report
+from playground.evaluation.results import RunResult
+from playground.evaluation.spec import Spec
+from playground.evaluation.spec_reader import read_spec, spec_from_data
+from playground.exchange.batch_export import write as write_test
+from playground.exchange.bundle import read_session
+from playground.store.batches import run_rows
 from tests.engine.boundary import Boundary
 from tests.engine.running import events_of, running
 
@@ -491,8 +491,8 @@ async def test_thousands_of_cases_keep_nobody_waiting(
         readers.append(threading.current_thread())
         return spec_from_data(*given, **named)
 
-    monkeypatch.setattr("app.batch.batches.spec_from_data", read)
-    monkeypatch.setattr("app.batch.plan.AT_A_TIME", 1)
+    monkeypatch.setattr("playground.batch.batches.spec_from_data", read)
+    monkeypatch.setattr("playground.batch.plan.AT_A_TIME", 1)
     turns = 0
 
     async def others() -> None:

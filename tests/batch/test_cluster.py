@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from app.batch.batches import Batches, EngineGone, RunLost
-from app.batch.cluster import (
+from playground.batch.batches import Batches, EngineGone, RunLost
+from playground.batch.cluster import (
     DaskWorkers,
     EngineAddress,
     WorkerTasks,
@@ -22,13 +22,13 @@ from app.batch.cluster import (
     differences,
     read_engine,
 )
-from app.batch.run_case import carried, run_case, run_data
-from app.commands import cluster_worker
-from app.core.errors import BadInput
-from app.core.rules import Rule
-from app.core.tools import Tool
-from app.engine.engine import Engine
-from app.store.batches import claim, run_rows
+from playground.batch.run_case import carried, run_case, run_data
+from playground.commands import cluster_worker
+from playground.core.errors import BadInput
+from playground.core.rules import Rule
+from playground.core.tools import Tool
+from playground.engine.engine import Engine
+from playground.store.batches import claim, run_rows
 from tests.batch.test_batches import a_case, a_spec, ended, outcomes_of
 from tests.engine.running import running
 
@@ -324,7 +324,7 @@ async def test_versions_are_compared_first() -> None:
     assert other == "Python 3.12 and not 3.11, distributed none and not 2026.8.0"
     for about, words in (
         (("id", {**HERE, "Playground": "0"}), "has Playground 0 and not 1"),
-        (ModuleNotFoundError("No module named 'app'"), "has no Playground"),
+        (ModuleNotFoundError("No module named 'playground'"), "has no Playground"),
     ):
         workers, _ = dask({"tcp://w:1": about})  # type: ignore[dict-item]
         with pytest.raises(BadInput, match=words):
@@ -337,7 +337,7 @@ async def test_versions_are_compared_first() -> None:
 async def test_a_worker_that_does_not_answer_holds_up_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("app.batch.cluster.ABOUT_S", 0.001)
+    monkeypatch.setattr("playground.batch.cluster.ABOUT_S", 0.001)
     workers, client = dask({"tcp://w:1": ("first", HERE), "tcp://w:2": SILENT})
     await workers.begin()
     assert workers.threads == 1
@@ -356,7 +356,7 @@ async def test_a_worker_that_does_not_answer_holds_up_nothing(
 async def test_who_comes_and_goes_is_seen_whatever_a_scheduler_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("app.batch.cluster.LOOK_S", 0.0)
+    monkeypatch.setattr("playground.batch.cluster.LOOK_S", 0.0)
     workers, client = dask({"tcp://w:1": ("first", HERE)})
     await workers.begin()
     watching = asyncio.create_task(workers.watch())

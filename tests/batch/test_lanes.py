@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from app.batch.lanes import LONGEST_S, Budget, LaneWatch, ProviderLane, used_up
-from app.core.events import RetryScheduled
+from playground.batch.lanes import LONGEST_S, Budget, LaneWatch, ProviderLane, used_up
+from playground.core.events import RetryScheduled
 from tests.tables import each_row
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)

@@ -15,7 +15,7 @@ pytest.importorskip("playwright", reason="the browser tests need the package pla
 
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from app.simulator.app import SimulatorPace
+from playground.simulator.app import SimulatorPace
 from tests.browser.chromium import ARGUMENTS, chromium
 from tests.browser.serving import Server, serving
 from tests.browser.tab import Tab

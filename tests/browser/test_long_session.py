@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Route, expect
 
-from app.render import paging
+from playground.render import paging
 from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
 from tests.browser.tab import APP_MODULES, Tab

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from app.core.events import PartEnded
-from app.exchange import html
+from playground.core.events import PartEnded
+from playground.exchange import html
 from tests.browser.windows import WIDE
 from tests.exchange.test_html import kept, unpressed
 from tests.factories import Log

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from app.render.environment import environment
-from app.web.tools.view import TryOutcome, try_result
+from playground.render.environment import environment
+from playground.web.tools.view import TryOutcome, try_result
 from tests.browser.conftest import NewTab
 from tests.browser.serving import Server
 from tests.browser.tab import APP_MODULES, Tab

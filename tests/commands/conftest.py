@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app import cli
+from playground import cli
 from tests.shared_state import as_it_was
 
 Typed = Callable[..., tuple[int, str, str]]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from app.batch.batches import Batches
-from app.commands.cluster_worker import run_case
+from playground.batch.batches import Batches
+from playground.commands.cluster_worker import run_case
 from tests.commands.conftest import Typed
 from tests.served import command, environment
 
@@ -179,7 +179,7 @@ def test_ctrl_c_stops_it_and_resume_goes_on(tmp_path: Path) -> None:
 def test_what_the_command_says_without_the_extra(
     typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.batch.cluster.find_spec", lambda name: None)
+    monkeypatch.setattr("playground.batch.cluster.find_spec", lambda name: None)
     (tmp_path / "spec.yaml").write_text("playground_batch: 1\ncases: [{id: a, prompt: b}]\n")
     code, _, told = typed("batch", "spec.yaml", "--engine", "local:2")
     assert code == 2

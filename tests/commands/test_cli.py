@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from app import cli
-from app.commands import decode
+from playground import cli
+from playground.commands import decode
 from tests.served import ROOT, START_S, environment
 
 
@@ -28,7 +28,7 @@ def test_garbage_is_looked_for_again_after_a_command_is_imported(
 
     monkeypatch.setattr(cli, "import_module", imported)
     try:
-        assert cli._command("app.commands.new") is len
+        assert cli._command("playground.commands.new") is len
     except ImportError:
         assert breaks
     finally:
@@ -46,9 +46,9 @@ SERVES = {
     "starlette",
     "httpx",
     "anyio",
-    "app.engine.engine",
-    "app.web",
-    "app.simulator.app",
+    "playground.engine.engine",
+    "playground.web",
+    "playground.simulator.app",
 }
 
 

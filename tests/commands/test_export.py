@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.exchange.export_formats import EXPORTS
+from playground.exchange.export_formats import EXPORTS
 from tests.commands.conftest import Typed
 from tests.served import NO_TLS, ran, served
 

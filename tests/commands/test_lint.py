@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.protocols.lint import Finding
+from playground.protocols.lint import Finding
 from tests.commands.conftest import Typed
 from tests.served import ran
 

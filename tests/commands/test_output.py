@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.commands.run import RunPrinter
-from app.core.events import CallDecided, Logged
+from playground.commands.run import RunPrinter
+from playground.core.events import CallDecided, Logged
 
 
 @pytest.mark.parametrize(

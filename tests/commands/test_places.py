@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.store.database import OwnerLock
+from playground.store.database import OwnerLock
 from tests.commands.conftest import Typed
 
 COMMANDS = [

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from app.commands.run import _key
+from playground.commands.run import _key
 from tests.bounded import within
 from tests.commands.conftest import Typed
 from tests.loopback import LOOP
@@ -387,7 +387,7 @@ def test_it_stops_the_run_on_the_server_too(tmp_path: Path, typed: Typed) -> Non
 
 TWICE = """
 import asyncio, os, signal, sys
-from app.commands import run
+from playground.commands import run
 
 run.HURRY_S = float(sys.argv[1])
 

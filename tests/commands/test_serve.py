@@ -26,11 +26,11 @@ from tests.tables import rest_slow
 LINE = re.compile(r"Playground on http://127\.0\.0\.1:\d+/\?token=[A-Za-z0-9._~-]{22,}\n")
 UNPRIVILEGED = """
 import os, sys
-import app.cli, app.commands.run, app.commands.serve
+import playground.cli, playground.commands.run, playground.commands.serve
 if os.getuid() == 0:
     os.setuid(65534)
 for words in sys.argv[1:]:
-    print(app.cli.main(words.split("|")), flush=True)
+    print(playground.cli.main(words.split("|")), flush=True)
 """
 """Gives its rights away once all is imported: the interpreter may be root's alone."""
 

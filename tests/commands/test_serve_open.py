@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from app.commands.serve import open_browser
+from playground.commands.serve import open_browser
 from tests.served import served
 
 

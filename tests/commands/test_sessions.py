@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from app.store.database import APPLICATION_ID, OwnerLock
-from app.store.schema import MIGRATIONS
+from playground.store.database import APPLICATION_ID, OwnerLock
+from playground.store.schema import MIGRATIONS
 from tests.commands.conftest import Typed
 from tests.served import START_S, command, environment, ran
 
@@ -83,7 +83,7 @@ def test_a_file_of_an_older_version_is_told_what_to_do_with(
 
 AS_NOBODY = """
 import os, sys, importlib
-from app import cli
+from playground import cli
 for module in cli.COMMANDS.values():
     importlib.import_module(module)
 if os.getuid() == 0:  # who may read everything

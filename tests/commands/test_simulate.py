@@ -12,8 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.commands.simulate import load_scenario
-from app.simulator.scenario import CodingAgent, Scenario, ScenarioChoices
+from playground.commands.simulate import load_scenario
+from playground.simulator.scenario import CodingAgent, Scenario, ScenarioChoices
 from tests.commands.conftest import Typed
 from tests.served import END_S, NO_TLS, ROOT, command, environment
 

@@ -17,8 +17,8 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.commands.sockets import EXPECTED, PATIENCE_S, bind_socket, port_of, serve, server
-from app.simulator import SOCKET
+from playground.commands.sockets import EXPECTED, PATIENCE_S, bind_socket, port_of, serve, server
+from playground.simulator import SOCKET
 from tests.loopback import listening
 from tests.shared_state import as_it_was
 

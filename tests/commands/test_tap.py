@@ -26,13 +26,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from app.commands import tap as command
-from app.commands.serve import Idle
-from app.commands.tap import find_or_start
-from app.core.providers import OWN_PROTOCOLS, SIMULATORS
-from app.core.serialization import to_data
-from app.store.database import OwnerLock, owner_of
-from app.tap.agents import AGENTS
+from playground.commands import tap as command
+from playground.commands.serve import Idle
+from playground.commands.tap import find_or_start
+from playground.core.providers import OWN_PROTOCOLS, SIMULATORS
+from playground.core.serialization import to_data
+from playground.store.database import OwnerLock, owner_of
+from playground.tap.agents import AGENTS
 from tests.bounded import until
 from tests.commands.conftest import Typed
 from tests.loopback import LOOP, listening
@@ -367,8 +367,8 @@ def test_a_server_is_started_and_found(
     """In a session of its own, with nothing of its link in the log; the tap is open as long as its
     agent runs. It takes a server's start."""
     monkeypatch.setenv("PLAYGROUND_PACE", "0")
-    (tmp_path / "app").mkdir()
-    (tmp_path / "app" / "__init__.py").write_text("raise SystemExit('an app of the user')")
+    (tmp_path / "playground").mkdir()
+    (tmp_path / "playground" / "__init__.py").write_text("raise SystemExit('not this one')")
     db = tmp_path / "a.db"
     fake(tmp_path, "claude", ASKS)
     words = ("tap", "claude", "--upstream", "simulator", "--db", "a.db", "--port", "0")

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from app.commands.run import read_tool_files, read_tools, tools_from_words
-from app.core.errors import BadInput
-from app.exchange.tool_import import import_tools
+from playground.commands.run import read_tool_files, read_tools, tools_from_words
+from playground.core.errors import BadInput
+from playground.exchange.tool_import import import_tools
 from tests.tables import each_row
 
 MOCK = {"name": "a", "answered_by": "mock", "config": {"result": "ok"}}
@@ -103,6 +103,6 @@ def test_a_file_of_more_tools_than_are_read_is_refused_whole(
     path = tmp_path / "many.json"
     path.write_text(json.dumps([MOCK | {"name": name} for name in "abc"]))
     assert len(read_tools(path)) == 3
-    monkeypatch.setattr("app.commands.run.import_tools", partial(import_tools, most=2))
+    monkeypatch.setattr("playground.commands.run.import_tools", partial(import_tools, most=2))
     with pytest.raises(BadInput, match=r"many\.json holds more than 2 tools"):
         read_tools(path)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app import config
+from playground import config
 from tests.bounded import within
 from tests.commands.conftest import Typed
 from tests.served import command, environment

@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from app.store.database import OwnerLock
+from playground.store.database import OwnerLock
 from tests.commands.conftest import Typed
 from tests.served import ran
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from app.core.decide import (
+from playground.core.decide import (
     CheckCall,
     Command,
     Record,
@@ -22,7 +22,7 @@ from app.core.decide import (
     next_commands,
     settled,
 )
-from app.core.events import (
+from playground.core.events import (
     CallChecked,
     CallDecided,
     CallEnded,
@@ -45,13 +45,13 @@ from app.core.events import (
     TurnDropped,
     Usage,
 )
-from app.core.messages import model_request, wire_id
-from app.core.providers import SIMULATOR
-from app.core.reducer import apply, fold
-from app.core.rules import Rule, first_match
-from app.core.session import Call, Group, Prompt, Session, Turn, held
-from app.core.settings import Limits, Settings
-from app.core.tools import ToolChoice, text_result
+from playground.core.messages import model_request, wire_id
+from playground.core.providers import SIMULATOR
+from playground.core.reducer import apply, fold
+from playground.core.rules import Rule, first_match
+from playground.core.session import Call, Group, Prompt, Session, Turn, held
+from playground.core.settings import Limits, Settings
+from playground.core.tools import ToolChoice, text_result
 from tests import playbook
 
 STANDS: Mapping[Group, Callable[[Call], bool]] = {

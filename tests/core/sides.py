@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from app.core.session_diff import Side, side
+from playground.core.session_diff import Side, side
 from tests.factories import Log
 
 Turns = str | Sequence[tuple[Any, ...]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.core.arguments import ABSENT, equal, fits, steps_of, value_at, values_of
+from playground.core.arguments import ABSENT, equal, fits, steps_of, value_at, values_of
 from tests.tables import each_row
 
 DOCUMENT = """{"city": "Paris", "days": 3, "near": 0.1, "flag": true, "none": null, "": "empty",

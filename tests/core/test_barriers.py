@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.core.decide import RunCall, next_commands
-from app.core.events import (
+from playground.core.decide import RunCall, next_commands
+from playground.core.events import (
     CallDecided,
     CallEnded,
     CallInterrupted,
@@ -14,9 +14,9 @@ from app.core.events import (
     PromptAdded,
     SessionStarted,
 )
-from app.core.session import Session, held
-from app.core.settings import Limits
-from app.core.tools import text_result
+from playground.core.session import Session, held
+from playground.core.settings import Limits
+from playground.core.tools import text_result
 from tests.playbook import call, checked, run, session, settings, turn
 from tests.tables import each_row
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from app.core.session_diff import CallPair, DiffCall, elsewhere, keyed, matched
+from playground.core.session_diff import CallPair, DiffCall, elsewhere, keyed, matched
 from tests.tables import each_row
 
 Names = Sequence[tuple[str, str]]

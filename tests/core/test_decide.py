@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.core.decide import (
+from playground.core.decide import (
     CheckCall,
     Command,
     Record,
@@ -15,7 +15,7 @@ from app.core.decide import (
     SendRequest,
     next_commands,
 )
-from app.core.events import (
+from playground.core.events import (
     CallDecided,
     CallEnded,
     CallInterrupted,
@@ -32,9 +32,9 @@ from app.core.events import (
     SettingsChanged,
     TurnDropped,
 )
-from app.core.limits import repeats_recent_call
-from app.core.rules import Rule
-from app.core.tools import ToolChoice, text_result
+from playground.core.limits import repeats_recent_call
+from playground.core.rules import Rule
+from playground.core.tools import ToolChoice, text_result
 from tests.playbook import (
     PERSON,
     SAFE,

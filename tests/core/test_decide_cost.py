@@ -8,10 +8,18 @@ from dataclasses import replace
 
 import pytest
 
-from app.core import decide, limits
-from app.core.arguments import canonical
-from app.core.decide import CheckCall, Command, Denied, Record, RunCall, SendRequest, next_commands
-from app.core.events import (
+from playground.core import decide, limits
+from playground.core.arguments import canonical
+from playground.core.decide import (
+    CheckCall,
+    Command,
+    Denied,
+    Record,
+    RunCall,
+    SendRequest,
+    next_commands,
+)
+from playground.core.events import (
     CallDecided,
     CallEnded,
     CallStarted,
@@ -20,12 +28,12 @@ from app.core.events import (
     PromptAdded,
     SessionStarted,
 )
-from app.core.reducer import apply
-from app.core.rules import Rule
-from app.core.session import Call, Session, Turn
-from app.core.settings import Limits
-from app.core.tools import text_result
-from app.store.writes import summary_of
+from playground.core.reducer import apply
+from playground.core.rules import Rule
+from playground.core.session import Call, Session, Turn
+from playground.core.settings import Limits
+from playground.core.tools import text_result
+from playground.store.writes import summary_of
 from tests import counted
 from tests.playbook import begun, call, checked, session, settings, turn
 from tests.tables import each_row
@@ -100,11 +108,11 @@ def test_what_follows_from_an_event_costs_the_same_however_many_calls_there_are(
 
 
 def lines_of(rules: Sequence[Rule], safe: bool, arguments: Sequence[str], limits: Limits) -> int:
-    """How many lines of app/core run until the results of a turn with such calls are sent."""
+    """How many lines of core/ run until the results of a turn with such calls are sent."""
     kept = replace(settings(), limits=replace(limits, max_calls_per_turn=len(arguments)))
     many = [call(n, arguments=text) for n, text in enumerate(arguments)]
     one = session(SessionStarted(kept), PromptAdded("hello"), *turn(1, *many))
-    return counted.lines_of("app/core", lambda: _driven(one, rules, safe=safe))
+    return counted.lines_of("core", lambda: _driven(one, rules, safe=safe))
 
 
 def test_calls_that_are_being_checked_are_not_walked_over() -> None:
@@ -115,7 +123,7 @@ def test_calls_that_are_being_checked_are_not_walked_over() -> None:
         asked = next_commands(one, ALL)
         assert asked == [CheckCall(call.id) for call in one.calls()]
         assert next_commands(one, ALL, checking=count - 1) == asked
-        return counted.lines_of("app/core", lambda: next_commands(one, ALL, checking=checking))
+        return counted.lines_of("core", lambda: next_commands(one, ALL, checking=checking))
 
     assert work_of(120, 120) == work_of(30, 30)
     assert work_of(120, 0) > work_of(30, 0)
@@ -129,7 +137,7 @@ def test_a_call_is_not_compared_with_every_one_that_was_denied() -> None:
         one = session(*_after_denials(count))
         rules = (Rule("*", "run", proposed=True),)
         decided: list[Command] = []
-        work = counted.lines_of("app/core", lambda: decided.extend(next_commands(one, rules)))
+        work = counted.lines_of("core", lambda: decided.extend(next_commands(one, rules)))
         events = [command.event for command in decided if isinstance(command, Record)]
         assert [one.call_id for one in events if isinstance(one, CallDecided)] == ["2.0"]
         return work

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-import app
-from app.core.decide import Record, may_run_unseen, next_commands, obstacle
-from app.core.doubts import DOUBTING, HARMLESS
-from app.core.events import CallDecided, ResponseEnded, Warned
-from app.core.messages import CALLS_LEFT_OUT
-from app.core.rules import Rule
-from app.core.session import Session
+import playground
+from playground.core.decide import Record, may_run_unseen, next_commands, obstacle
+from playground.core.doubts import DOUBTING, HARMLESS
+from playground.core.events import CallDecided, ResponseEnded, Warned
+from playground.core.messages import CALLS_LEFT_OUT
+from playground.core.rules import Rule
+from playground.core.session import Session
 from tests.playbook import begun, call, checked, opened, session
 
 ALLOW = Rule("*", "run", words="--allow all")
@@ -27,7 +27,7 @@ BUILT = {CALLS_LEFT_OUT, "price_unknown", "tokens_unknown", "stray_text", "after
 
 def written_codes() -> Iterator[str]:
     """The codes that stand as literals in the calls of WRITERS."""
-    for path in Path(app.__file__).parent.rglob("*.py"):
+    for path in Path(playground.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call) or not node.args:
                 continue

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.errors import BadInput
-from app.core.events import CallDecided, CallEnded, CallStarted, Event
-from app.core.faults import FAULTS, earlier, fault, known, returned, unstageable
-from app.core.tools import ToolResult, text_result
+from playground.core.errors import BadInput
+from playground.core.events import CallDecided, CallEnded, CallStarted, Event
+from playground.core.faults import FAULTS, earlier, fault, known, returned, unstageable
+from playground.core.tools import ToolResult, text_result
 from tests.playbook import begun, call, checked, ran, run, session, turn
 from tests.tables import each_row
 

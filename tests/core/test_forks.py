@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.decide import CheckCall, Retry, SendRequest, next_commands
-from app.core.errors import NotFound, Refused
-from app.core.events import (
+from playground.core.decide import CheckCall, Retry, SendRequest, next_commands
+from playground.core.errors import NotFound, Refused
+from playground.core.events import (
     CallDecided,
     CallEnded,
     CallProgressed,
@@ -27,9 +27,9 @@ from app.core.events import (
     TaskStarted,
     TurnDropped,
 )
-from app.core.limits import busy_ms
-from app.core.messages import model_request
-from app.core.reducer import (
+from playground.core.limits import busy_ms
+from playground.core.messages import model_request
+from playground.core.reducer import (
     Cut,
     Spot,
     apply,
@@ -41,8 +41,8 @@ from app.core.reducer import (
     fold,
     spot,
 )
-from app.core.session import Session
-from app.core.tools import text_result
+from playground.core.session import Session
+from playground.core.tools import text_result
 from tests.factories import DIGEST, Log, turn_with_calls
 from tests.tables import each_row
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import pytest
 
-from app.core import late
+from playground.core import late
 from tests.tables import each_row
 
 T = TypeVar("T")

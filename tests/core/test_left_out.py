@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from app.core.decide import Command, Record, SendRequest, next_commands
-from app.core.events import (
+from playground.core.decide import Command, Record, SendRequest, next_commands
+from playground.core.events import (
     Event,
     PromptAdded,
     RunPaused,
@@ -15,7 +15,7 @@ from app.core.events import (
     SettingsChanged,
     Warned,
 )
-from app.core.session import Session
+from playground.core.session import Session
 from tests.playbook import begun, call, checked, part, ran, run, session, settings, turn
 from tests.tables import each_row
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.core.arguments import same_arguments
-from app.core.decide import Command, Record, RunCall, SendRequest, next_commands
-from app.core.events import (
+from playground.core.arguments import same_arguments
+from playground.core.decide import Command, Record, RunCall, SendRequest, next_commands
+from playground.core.events import (
     CallDecided,
     CallEnded,
     CallStarted,
@@ -29,13 +29,13 @@ from app.core.events import (
     Usage,
     Warned,
 )
-from app.core.limits import busy_ms, read_and_written
-from app.core.reducer import fold
-from app.core.rules import Rule
-from app.core.session import Session
-from app.core.settings import Limits
-from app.core.tools import ToolChoice, text_result
-from app.engine.tool_runs import idempotency_key
+from playground.core.limits import busy_ms, read_and_written
+from playground.core.reducer import fold
+from playground.core.rules import Rule
+from playground.core.session import Session
+from playground.core.settings import Limits
+from playground.core.tools import ToolChoice, text_result
+from playground.engine.tool_runs import idempotency_key
 from tests.playbook import call, checked, part, ran, run, sent, session, settings, turn
 from tests.tables import each_row
 

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.events import (
+from playground.core.events import (
     CallDecided,
     CallEnded,
     CallStarted,
@@ -28,10 +28,10 @@ from app.core.events import (
     TaskStarted,
     TurnDropped,
 )
-from app.core.messages import Message, model_request
-from app.core.providers import SIMULATOR
-from app.core.settings import Profile
-from app.core.tools import Content, ToolChoice, text_result
+from playground.core.messages import Message, model_request
+from playground.core.providers import SIMULATOR
+from playground.core.settings import Profile
+from playground.core.tools import Content, ToolChoice, text_result
 from tests.playbook import begun, call, checked, failed, opened, part, ran, run, session, turn
 from tests.playbook import settings as start
 from tests.tables import each_row

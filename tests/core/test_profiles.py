@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.errors import NotFound
-from app.core.providers import OPENAI, PROFILES, ollama_url, profile, profiles, with_account
+from playground.core.errors import NotFound
+from playground.core.providers import OPENAI, PROFILES, ollama_url, profile, profiles, with_account
 from tests.tables import each_row
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from app.core.providers import LOCAL_S, PROVIDERS, SIMULATORS, provider_at
-from app.core.settings import PROTOCOLS
+from playground.core.providers import LOCAL_S, PROVIDERS, SIMULATORS, provider_at
+from playground.core.settings import PROTOCOLS
 from tests.tables import each_row
 
 ADDRESSED_BY_THE_PERSON = {"azure", "vertex"}

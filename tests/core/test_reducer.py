@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.core.decide import closing_events
-from app.core.errors import IllegalEvent
-from app.core.events import (
+from playground.core.decide import closing_events
+from playground.core.errors import IllegalEvent
+from playground.core.events import (
     CallChecked,
     CallDecided,
     CallEnded,
@@ -30,11 +30,11 @@ from app.core.events import (
     SessionStarted,
     TurnDropped,
 )
-from app.core.limits import busy_ms
-from app.core.reducer import apply, fold
-from app.core.session import Session, session_data
-from app.core.tools import text_result
-from app.render.replay_timeline import clock
+from playground.core.limits import busy_ms
+from playground.core.reducer import apply, fold
+from playground.core.session import Session, session_data
+from playground.core.tools import text_result
+from playground.render.replay_timeline import clock
 from tests.playbook import (
     begun,
     call,

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.errors import BadInput
-from app.core.events import Event, Logged, PartDelta, PartEnded, Source
-from app.core.serialization import EVENTS, from_row, kind_of, logged_data, to_row
+from playground.core.errors import BadInput
+from playground.core.events import Event, Logged, PartDelta, PartEnded, Source
+from playground.core.serialization import EVENTS, from_row, kind_of, logged_data, to_row
 from tests.core.test_reducer import LONG
 from tests.tables import each_row
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from app.core.events import (
+from playground.core.events import (
     CallDecided,
     CallInterrupted,
     CallStarted,
@@ -15,8 +15,8 @@ from app.core.events import (
     RunResumed,
     RunStopped,
 )
-from app.core.rule_proposals import Denials, Proposal, proposal
-from app.core.rules import Rule
+from playground.core.rule_proposals import Denials, Proposal, proposal
+from playground.core.rules import Rule
 from tests.playbook import begun, call, checked, ran, run, session, turn
 from tests.tables import each_row
 

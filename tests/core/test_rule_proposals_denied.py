@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.core.rule_proposals import Denials
+from playground.core.rule_proposals import Denials
 from tests.playbook import begun, call, session, turn
 from tests.tables import each_row
 

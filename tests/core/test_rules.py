@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from app.core.rules import (
+from playground.core.rules import (
     ACTIONS,
     Rule,
     content,
@@ -17,8 +17,8 @@ from app.core.rules import (
     rules_from_flags,
     unbound,
 )
-from app.core.session import Call
-from app.core.tools import Tool
+from playground.core.session import Call
+from playground.core.tools import Tool
 from tests.playbook import begun, call, session, turn
 from tests.tables import each_row
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.core.decide import (
+from playground.core.decide import (
     CheckCall,
     Command,
     Record,
@@ -17,8 +17,8 @@ from app.core.decide import (
     next_commands,
     obstacle,
 )
-from app.core.errors import IllegalEvent
-from app.core.events import (
+from playground.core.errors import IllegalEvent
+from playground.core.events import (
     CallChecked,
     CallDecided,
     CallEnded,
@@ -32,8 +32,8 @@ from app.core.events import (
     SessionStarted,
     SettingsChanged,
 )
-from app.core.rules import Rule, content
-from app.core.tools import ToolChoice, text_result
+from playground.core.rules import Rule, content
+from playground.core.tools import ToolChoice, text_result
 from tests.playbook import WEATHER, begun, call, checked, ran, run, session, settings, turn
 from tests.tables import each_row
 

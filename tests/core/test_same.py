@@ -4,10 +4,10 @@ import hashlib
 import json
 from functools import lru_cache
 
-from app.core.reducer import digest
-from app.core.rules import content
-from app.core.serialization import to_data
-from app.core.tools import Same, Tool
+from playground.core.reducer import digest
+from playground.core.rules import content
+from playground.core.serialization import to_data
+from playground.core.tools import Same, Tool
 from tests.playbook import begun, call, session, turn
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from app.core.events import (
+from playground.core.events import (
     CallDecided,
     CallEnded,
     PartStarted,
@@ -15,8 +15,8 @@ from app.core.events import (
     SessionStarted,
     TurnDropped,
 )
-from app.core.serialization import misfit, with_texts
-from app.core.tools import Content, ToolResult
+from playground.core.serialization import misfit, with_texts
+from playground.core.tools import Content, ToolResult
 from tests.factories import settings, turn_with_calls
 from tests.tables import each_row
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from app.core import session_diff as module
-from app.core.events import Logged, PromptAdded, RequestSent, SessionForked
-from app.core.reducer import cut, fold
-from app.core.session_diff import (
+from playground.core import session_diff as module
+from playground.core.events import Logged, PromptAdded, RequestSent, SessionForked
+from playground.core.reducer import cut, fold
+from playground.core.session_diff import (
     Alignment,
     Counts,
     DiffPrompt,

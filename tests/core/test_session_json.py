@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.core.events import CallDecided, CallEnded, CallStarted, Event
-from app.core.session import session_data
-from app.core.tools import text_result
+from playground.core.events import CallDecided, CallEnded, CallStarted, Event
+from playground.core.session import session_data
+from playground.core.tools import text_result
 from tests.playbook import begun, call, checked, ran, run, session, turn
 from tests.tables import each_row
 

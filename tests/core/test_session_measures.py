@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.core.events import (
+from playground.core.events import (
     CallDecided,
     CallEnded,
     CallStarted,
@@ -16,8 +16,8 @@ from app.core.events import (
     TurnDropped,
     Usage,
 )
-from app.core.session_diff import DiffTurn, Measure, side, total
-from app.core.tools import text_result
+from playground.core.session_diff import DiffTurn, Measure, side, total
+from playground.core.tools import text_result
 from tests.core.sides import logged, sided
 from tests.factories import Log
 from tests.tables import each_row

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.decide import next_commands
-from app.core.events import CallDecided, CallEnded
-from app.core.faults import (
+from playground.core.decide import next_commands
+from playground.core.events import CallDecided, CallEnded
+from playground.core.faults import (
     FAULTS,
     LARGE,
     Scene,
@@ -23,8 +23,8 @@ from app.core.faults import (
     turned,
     wrong,
 )
-from app.core.rules import Rule
-from app.core.tools import ANSWERED_BY, Content, Tool, ToolResult, text_result
+from playground.core.rules import Rule
+from playground.core.tools import ANSWERED_BY, Content, Tool, ToolResult, text_result
 from tests.playbook import begun, call, checked, session, turn
 from tests.tables import each_row
 

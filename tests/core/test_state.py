@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.core.decide import next_commands
-from app.core.events import (
+from playground.core.decide import next_commands
+from playground.core.events import (
     CallDecided,
     CallInterrupted,
     CallStarted,
@@ -12,8 +12,8 @@ from app.core.events import (
     RunStopped,
     SessionStarted,
 )
-from app.core.reducer import apply, digest, fold
-from app.core.session import Session, snapshot
+from playground.core.reducer import apply, digest, fold
+from playground.core.session import Session, snapshot
 from tests.core.test_reducer import LONG
 from tests.playbook import (
     WEATHER,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.core.decide import ignored_tool_choice
-from app.core.tools import ToolChoice
+from playground.core.decide import ignored_tool_choice
+from playground.core.tools import ToolChoice
 from tests.tables import each_row
 
 AUTO, REQUIRED, NONE = ToolChoice(), ToolChoice("required"), ToolChoice("none")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.errors import BadTool
-from app.schema.validate import check_tool
+from playground.core.errors import BadTool
+from playground.schema.validate import check_tool
 from tests.tables import each_row
 
 

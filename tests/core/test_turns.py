@@ -8,9 +8,9 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.rules import Rule
-from app.core.session import Prompt, Turn
-from app.core.settings import Limits
+from playground.core.rules import Rule
+from playground.core.session import Prompt, Turn
+from playground.core.settings import Limits
 from tests.core.running import Crash, Planned, World
 
 RULES: tuple[tuple[Rule, ...], ...] = (

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.arguments import DEEPEST, steps_of
-from app.core.value_diff import JsonChange, json_changes
+from playground.core.arguments import DEEPEST, steps_of
+from playground.core.value_diff import JsonChange, json_changes
 from tests.tables import each_row
 
 KINDS: Sequence[tuple[Any, Any, Sequence[tuple[str, str, str, str]]]] = (

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core import value_diff
-from app.core.value_diff import MOST_PIECES, TextPiece, text_changes
+from playground.core import value_diff
+from playground.core.value_diff import MOST_PIECES, TextPiece, text_changes
 from tests.tables import each_row
 
 CASES: Sequence[tuple[str, str, Sequence[tuple[str, str]]]] = (

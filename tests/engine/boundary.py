@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.core.events import RequestSent
-from app.engine.engine import Engine
-from app.engine.verify import check_session
+from playground.core.events import RequestSent
+from playground.engine.engine import Engine
+from playground.engine.verify import check_session
 
 
 @dataclass

@@ -10,20 +10,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from app.core.events import Event, Logged
-from app.core.rules import Rule
-from app.core.session import Session
-from app.core.settings import Profile
-from app.core.tools import Tool
-from app.engine.engine import Engine
-from app.engine.recorded_model import tape
-from app.engine.runner import RetryWaits
-from app.engine.settings import settings_from
-from app.simulator.app import simulator_app
-from app.simulator.recorded import Tape
-from app.simulator.scenario import Script
-from app.store.database import APPLICATION_ID, Database
-from app.store.schema import MIGRATIONS
+from playground.core.events import Event, Logged
+from playground.core.rules import Rule
+from playground.core.session import Session
+from playground.core.settings import Profile
+from playground.core.tools import Tool
+from playground.engine.engine import Engine
+from playground.engine.recorded_model import tape
+from playground.engine.runner import RetryWaits
+from playground.engine.settings import settings_from
+from playground.simulator.app import simulator_app
+from playground.simulator.recorded import Tape
+from playground.simulator.scenario import Script
+from playground.store.database import APPLICATION_ID, Database
+from playground.store.schema import MIGRATIONS
 from tests.engine.boundary import Boundary
 from tests.loopback import listening
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import BadInput, Refused
-from app.core.events import PromptAdded, SessionForked, SettingsChanged
-from app.core.settings import Settings
-from app.engine.engine import Engine
-from app.engine.fork import ForkPlace, ask_in_forks, ask_in_new_sessions, fork, settings_at
-from app.engine.settings import settings_from
+from playground.core.errors import BadInput, Refused
+from playground.core.events import PromptAdded, SessionForked, SettingsChanged
+from playground.core.settings import Settings
+from playground.engine.engine import Engine
+from playground.engine.fork import ForkPlace, ask_in_forks, ask_in_new_sessions, fork, settings_at
+from playground.engine.settings import settings_from
 from tests.engine.running import asked, events_of, rested, running
 
 pytestmark = pytest.mark.anyio
@@ -91,7 +91,7 @@ async def test_where_one_fork_fails_none_is_left(
 
     async with running(tmp_path) as engine:
         parent = await asked(engine, "Hello.")
-        monkeypatch.setattr("app.engine.fork.fork", once)
+        monkeypatch.setattr("playground.engine.fork.fork", once)
         with pytest.raises(Refused, match="Not this one"):
             await ask_in_forks(engine, parent.id, ForkPlace(), "Again.", ROWS)
         assert [one.id for one in await engine.log.summaries()] == [parent.id]

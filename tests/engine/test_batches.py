@@ -11,15 +11,15 @@ from typing import Any
 import anyio
 import pytest
 
-from app.core.errors import Conflict, IllegalEvent
-from app.core.events import CallDecided, CallEnded, CallStarted, Event, Logged
-from app.core.tools import Tool
-from app.engine import decisions, tool_runs
-from app.engine.decisions import DecisionRequest
-from app.engine.engine import Engine
-from app.engine.sessions import LiveSession
-from app.engine.tool_runs import GroupedWrites
-from app.simulator.scenario import Scenario, scenario
+from playground.core.errors import Conflict, IllegalEvent
+from playground.core.events import CallDecided, CallEnded, CallStarted, Event, Logged
+from playground.core.tools import Tool
+from playground.engine import decisions, tool_runs
+from playground.engine.decisions import DecisionRequest
+from playground.engine.engine import Engine
+from playground.engine.sessions import LiveSession
+from playground.engine.tool_runs import GroupedWrites
+from playground.simulator.scenario import Scenario, scenario
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
 from tests.tables import rest_slow
 

@@ -8,13 +8,13 @@ from typing import Any, get_args
 
 import pytest
 
-from app.core.events import CallChecked, CallEnded, PartStarted, Warned
-from app.core.settings import Protocol
-from app.core.tools import Tool
-from app.engine.engine import Engine
-from app.engine.verify import check_session
-from app.simulator.scenario import Scenario, scenario
-from app.store.database import Statement
+from playground.core.events import CallChecked, CallEnded, PartStarted, Warned
+from playground.core.settings import Protocol
+from playground.core.tools import Tool
+from playground.engine.engine import Engine
+from playground.engine.verify import check_session
+from playground.simulator.scenario import Scenario, scenario
+from playground.store.database import Statement
 from tests.engine.running import ALLOW_ALL, asked, events_of, running
 
 pytestmark = pytest.mark.anyio

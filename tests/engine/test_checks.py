@@ -13,18 +13,18 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from app.core.decide import Command
-from app.core.errors import Conflict, Refused
-from app.core.events import CallChecked, CallStarted, Event, Logged, ResponseEnded
-from app.core.servers import fingerprint
-from app.core.session import Session
-from app.core.tools import Tool, ToolResult, text_result
-from app.engine.decisions import CHECKS_TOGETHER, DecisionRequest
-from app.engine.engine import Engine
-from app.engine.sessions import LiveSession
-from app.executors.executor import CallCheck, Invocation, Report
-from app.executors.mcp import executor as mcp_module
-from app.simulator.scenario import Scenario, scenario
+from playground.core.decide import Command
+from playground.core.errors import Conflict, Refused
+from playground.core.events import CallChecked, CallStarted, Event, Logged, ResponseEnded
+from playground.core.servers import fingerprint
+from playground.core.session import Session
+from playground.core.tools import Tool, ToolResult, text_result
+from playground.engine.decisions import CHECKS_TOGETHER, DecisionRequest
+from playground.engine.engine import Engine
+from playground.engine.sessions import LiveSession
+from playground.executors.executor import CallCheck, Invocation, Report
+from playground.executors.mcp import executor as mcp_module
+from playground.simulator.scenario import Scenario, scenario
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running, until
 from tests.executors.mcp_servers import by_stdio
 from tests.tables import rest_slow

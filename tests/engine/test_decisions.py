@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.errors import BadInput, Conflict, NotFound, Refused
-from app.core.events import CallDecided, Problem, ResponseEnded
-from app.core.session import Session
-from app.core.tools import Content
-from app.engine.decisions import DecisionRequest, decision_event, outcome
+from playground.core.errors import BadInput, Conflict, NotFound, Refused
+from playground.core.events import CallDecided, Problem, ResponseEnded
+from playground.core.session import Session
+from playground.core.tools import Content
+from playground.engine.decisions import DecisionRequest, decision_event, outcome
 from tests.playbook import (
     PERSON,
     begun,

@@ -9,9 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
-from app.engine.engine import Engine
-from app.store.library import Library
-from app.store.log import Log
+from playground.engine.engine import Engine
+from playground.store.library import Library
+from playground.store.log import Log
 
 pytestmark = pytest.mark.anyio
 

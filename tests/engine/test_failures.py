@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from app.core.errors import Conflict
-from app.core.events import (
+from playground.core.errors import Conflict
+from playground.core.events import (
     Event,
     RequestSent,
     ResponseEnded,
@@ -26,12 +26,12 @@ from app.core.events import (
     Usage,
     Warned,
 )
-from app.core.settings import Profile, Protocol
-from app.core.tools import ToolChoice
-from app.engine import responses
-from app.engine.decisions import DecisionRequest
-from app.engine.engine import Engine
-from app.engine.runner import RetryWaits
+from playground.core.settings import Profile, Protocol
+from playground.core.tools import ToolChoice
+from playground.engine import responses
+from playground.engine.decisions import DecisionRequest
+from playground.engine.engine import Engine
+from playground.engine.runner import RetryWaits
 from tests.engine.running import asked, at_once, begun, events_of, rested, running, until
 from tests.engine.test_runner import failing
 from tests.net.test_client import HEAD, serving

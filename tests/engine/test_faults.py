@@ -16,16 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from app.core.decide import may_run, next_commands
-from app.core.rules import Rule
-from app.core.session import Call, Session
-from app.core.settings import Limits, Profile
-from app.engine.engine import Engine
-from app.engine.responses import ALIVE_FACTOR
-from app.engine.sessions import now_ms
-from app.protocols.registry import CODECS
-from app.simulator.app import ENDS
-from app.simulator.faults import FAULTS, FaultRow, meaningless
+from playground.core.decide import may_run, next_commands
+from playground.core.rules import Rule
+from playground.core.session import Call, Session
+from playground.core.settings import Limits, Profile
+from playground.engine.engine import Engine
+from playground.engine.responses import ALIVE_FACTOR
+from playground.engine.sessions import now_ms
+from playground.protocols.registry import CODECS
+from playground.simulator.app import ENDS
+from playground.simulator.faults import FAULTS, FaultRow, meaningless
 from tests.clock import loop_clock, on_asyncio
 from tests.engine.boundary import Boundary, Exchange
 from tests.engine.running import begun, rested, running

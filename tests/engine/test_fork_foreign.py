@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from app.core.events import CallStarted, RunStopped
-from app.core.rules import Rule
-from app.core.session import Session
-from app.core.settings import Limits, Settings
-from app.engine.decisions import DecisionRequest
-from app.engine.engine import Engine
-from app.engine.fork import ForkPlace, fork
-from app.engine.import_session import harmless, import_session
-from app.engine.recorded_model import play
+from playground.core.events import CallStarted, RunStopped
+from playground.core.rules import Rule
+from playground.core.session import Session
+from playground.core.settings import Limits, Settings
+from playground.engine.decisions import DecisionRequest
+from playground.engine.engine import Engine
+from playground.engine.fork import ForkPlace, fork
+from playground.engine.import_session import harmless, import_session
+from playground.engine.recorded_model import play
 from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running
 from tests.engine.test_import_session import exported, hostile
 from tests.engine.test_recovery import Effects

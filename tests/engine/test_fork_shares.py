@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from app.core.decide import SendRequest, next_commands
-from app.core.events import RequestSent
-from app.core.reducer import begun, cut
-from app.core.session import Session
-from app.engine.decisions import DecisionRequest
-from app.engine.engine import Engine
-from app.engine.fork import ForkPlace, fork
-from app.engine.sessions import _follow
-from app.engine.verify import Difference, verify
-from app.protocols.raw_json import Quoted
-from app.render.wire_rows import WireRows
-from app.store import log as logs
-from app.store.search import parse_query, search
+from playground.core.decide import SendRequest, next_commands
+from playground.core.events import RequestSent
+from playground.core.reducer import begun, cut
+from playground.core.session import Session
+from playground.engine.decisions import DecisionRequest
+from playground.engine.engine import Engine
+from playground.engine.fork import ForkPlace, fork
+from playground.engine.sessions import _follow
+from playground.engine.verify import Difference, verify
+from playground.protocols.raw_json import Quoted
+from playground.render.wire_rows import WireRows
+from playground.store import log as logs
+from playground.store.search import parse_query, search
 from tests.engine.running import ALLOW_ALL, asked, older, rested, running
 from tests.tables import rest_slow
 

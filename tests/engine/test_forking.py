@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import BadInput, Conflict, NotFound, Refused
-from app.core.events import CallStarted, RequestSent
-from app.core.serialization import logged_data
-from app.core.session import Session
-from app.engine.decisions import DecisionRequest
-from app.engine.engine import Engine
-from app.engine.fork import ForkPlace, fork, what_if
-from app.engine.manage_sessions import purge
-from app.engine.tool_runs import idempotency_key
-from app.store.log import family
+from playground.core.errors import BadInput, Conflict, NotFound, Refused
+from playground.core.events import CallStarted, RequestSent
+from playground.core.serialization import logged_data
+from playground.core.session import Session
+from playground.engine.decisions import DecisionRequest
+from playground.engine.engine import Engine
+from playground.engine.fork import ForkPlace, fork, what_if
+from playground.engine.manage_sessions import purge
+from playground.engine.tool_runs import idempotency_key
+from playground.store.log import family
 from tests.engine.running import ALLOW_ALL, asked, begun, rested, running
 from tests.engine.test_recovery import NOTE, Effects
 

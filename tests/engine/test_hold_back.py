@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from app.core.events import PartDelta, PartEnded, PartStarted
-from app.engine import redaction
-from app.engine.redaction import StreamRedactor
-from app.protocols.framing import Span, StringSpan, bytes_of
-from app.secrets.redaction import Redactor
+from playground.core.events import PartDelta, PartEnded, PartStarted
+from playground.engine import redaction
+from playground.engine.redaction import StreamRedactor
+from playground.protocols.framing import Span, StringSpan, bytes_of
+from playground.secrets.redaction import Redactor
 
 SECRET = "sk-canary/0f1e2d+3c4b5a69"
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import BadInput, Refused
-from app.core.session import Prompt
-from app.engine import export_session
-from app.engine.fork import ForkPlace, fork
-from app.engine.import_session import import_session
-from app.exchange.export_formats import EXPORTS
-from app.exchange.requests_export import encode_request
+from playground.core.errors import BadInput, Refused
+from playground.core.session import Prompt
+from playground.engine import export_session
+from playground.engine.fork import ForkPlace, fork
+from playground.engine.import_session import import_session
+from playground.exchange.export_formats import EXPORTS
+from playground.exchange.requests_export import encode_request
 from tests.engine.running import running
 from tests.exchange.test_agents import CLAUDE_CODE, OPENCODE, same
 from tests.exchange.test_requests_import import CHAT, CLAUDE

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import BadInput, Refused
-from app.core.events import (
+from playground.core.errors import BadInput, Refused
+from playground.core.events import (
     CallDecided,
     CallEnded,
     PromptAdded,
@@ -27,18 +27,18 @@ from app.core.events import (
     TaskStarted,
     TurnDropped,
 )
-from app.core.reducer import fold
-from app.core.settings import Profile
-from app.core.tools import Tool, text_result
-from app.engine.decisions import DecisionRequest
-from app.engine.engine import Engine
-from app.engine.export_session import look, read_bundle
-from app.engine.fork import ForkPlace, fork
-from app.engine.import_session import import_session
-from app.engine.manage_sessions import purge
-from app.engine.verify import Difference, verify
-from app.exchange import html
-from app.exchange.bundle import SessionBundle, write_session
+from playground.core.reducer import fold
+from playground.core.settings import Profile
+from playground.core.tools import Tool, text_result
+from playground.engine.decisions import DecisionRequest
+from playground.engine.engine import Engine
+from playground.engine.export_session import look, read_bundle
+from playground.engine.fork import ForkPlace, fork
+from playground.engine.import_session import import_session
+from playground.engine.manage_sessions import purge
+from playground.engine.verify import Difference, verify
+from playground.exchange import html
+from playground.exchange.bundle import SessionBundle, write_session
 from tests.engine.running import ALLOW_ALL, asked, older, rested, running
 from tests.factories import DIGEST, Log, turn_with_calls
 from tests.factories import settings as made
@@ -224,7 +224,7 @@ async def test_what_takes_long_to_fold_is_refused_at_its_line(
     for _ in range(2):
         log.request().part(0, "text", "Hm.").end("pause").add(SessionForked("x", 1))
     data = write_session(SessionBundle(log.session(), "T", log.events)).data + b"no JSON"
-    monkeypatch.setattr(f"app.exchange.requests_import.{most}", 1)
+    monkeypatch.setattr(f"playground.exchange.requests_import.{most}", 1)
     async with running(tmp_path) as engine:
         with pytest.raises(BadInput, match=rf"Line \d+ .*{told} is not imported"):
             await import_session(engine, data)
@@ -237,7 +237,7 @@ async def test_a_session_with_more_calls_than_a_page_bears_is_not_taken(
     async with running(tmp_path) as engine:
         session = await asked(engine, "What is 17*23?", "calculator", rules=ALLOW_ALL)
         data = write_session(await read_bundle(engine, session.id)).data
-        monkeypatch.setattr("app.exchange.requests_import.MOST_CALLS", 0)
+        monkeypatch.setattr("playground.exchange.requests_import.MOST_CALLS", 0)
         with pytest.raises(BadInput, match="more than 0 calls"):
             await import_session(engine, data)
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.core.events import ResponseFailed, Tapped, Warned
-from app.core.session import Session
-from app.engine.decisions import DecisionRequest
-from app.engine.engine import Engine
-from app.engine.refusals import complains_of_arguments, explain_refusal
-from app.engine.verify import check_session
-from app.simulator.scenario import scenario
+from playground.core.events import ResponseFailed, Tapped, Warned
+from playground.core.session import Session
+from playground.engine.decisions import DecisionRequest
+from playground.engine.engine import Engine
+from playground.engine.refusals import complains_of_arguments, explain_refusal
+from playground.engine.verify import check_session
+from playground.simulator.scenario import scenario
 from tests.engine.boundary import Boundary
 from tests.engine.running import begun, events_of, rested, running
 from tests.factories import Log

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from app.core.errors import BadInput, Conflict, NotFound
-from app.core.rules import Rule
-from app.engine import manage_sessions
-from app.engine.engine import Engine
-from app.engine.fork import ForkPlace, fork
-from app.store.database import Statement
-from app.store.maintenance import size
-from app.store.search import parse_query, search
+from playground.core.errors import BadInput, Conflict, NotFound
+from playground.core.rules import Rule
+from playground.engine import manage_sessions
+from playground.engine.engine import Engine
+from playground.engine.fork import ForkPlace, fork
+from playground.store.database import Statement
+from playground.store.maintenance import size
+from playground.store.search import parse_query, search
 from tests.engine.running import asked, running
 
 pytestmark = pytest.mark.anyio

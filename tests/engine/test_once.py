@@ -18,8 +18,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.core.errors import Conflict, Refused
-from app.core.events import (
+from playground.core.errors import Conflict, Refused
+from playground.core.events import (
     CallDecided,
     CallEnded,
     CallExtended,
@@ -28,13 +28,13 @@ from app.core.events import (
     TaskEnded,
     TaskStarted,
 )
-from app.core.reducer import digest
-from app.core.rules import Rule
-from app.core.session import Call, Session
-from app.core.tools import Tool, ToolResult, text_result
-from app.engine.decisions import DecisionRequest
-from app.engine.engine import Engine
-from app.executors.executor import Invocation, Report
+from playground.core.reducer import digest
+from playground.core.rules import Rule
+from playground.core.session import Call, Session
+from playground.core.tools import Tool, ToolResult, text_result
+from playground.engine.decisions import DecisionRequest
+from playground.engine.engine import Engine
+from playground.executors.executor import Invocation, Report
 from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running, until
 from tests.served import Served, messages, served
 from tests.served import rested as served_rested

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import BadInput, NotFound
-from app.core.providers import OPENAI
-from app.engine.settings import profile_from, settings_from
-from app.net.keys import Keys
-from app.secrets.detection import KEY_SHAPES
+from playground.core.errors import BadInput, NotFound
+from playground.core.providers import OPENAI
+from playground.engine.settings import profile_from, settings_from
+from playground.net.keys import Keys
+from playground.secrets.detection import KEY_SHAPES
 from tests.engine.running import running
 from tests.tables import each_row
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from app.core.errors import BadInput
-from app.core.providers import PROFILES
-from app.core.session import Prompt, Session
-from app.core.settings import Profile, Settings
-from app.core.tools import Content
-from app.engine.engine import Engine
-from app.engine.preview import WIRES, Draft, Preview, notes_alone, preview, profile_on
+from playground.core.errors import BadInput
+from playground.core.providers import PROFILES
+from playground.core.session import Prompt, Session
+from playground.core.settings import Profile, Settings
+from playground.core.tools import Content
+from playground.engine.engine import Engine
+from playground.engine.preview import WIRES, Draft, Preview, notes_alone, preview, profile_on
 from tests.engine.running import ALLOW_ALL, begun, rested, running
 from tests.tables import rest_slow
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from app.core.events import Usage
-from app.core.settings import Profile
-from app.engine import prices
-from app.engine.prices import cost, counts, why_unknown
+from playground.core.events import Usage
+from playground.core.settings import Profile
+from playground.engine import prices
+from playground.engine.prices import cost, counts, why_unknown
 from tests.tables import each_row
 
 priced = pytest.mark.skipif(

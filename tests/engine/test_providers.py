@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from app.core.providers import SHIPPED, SIMULATORS
-from app.core.serialization import to_data
-from app.core.settings import Profile
-from app.engine.engine import Engine
-from app.protocols.registry import CODECS
+from playground.core.providers import SHIPPED, SIMULATORS
+from playground.core.serialization import to_data
+from playground.core.settings import Profile
+from playground.engine.engine import Engine
+from playground.protocols.registry import CODECS
 from tests.engine.running import asked, running
 from tests.net.test_client import serving
 

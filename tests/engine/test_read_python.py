@@ -20,13 +20,13 @@ from typing import Any
 import anyio
 import pytest
 
-from app.core.errors import BadInput
-from app.engine import read_python as reading
-from app.engine.engine import Engine
-from app.engine.read_python import FileToRead, read_python
-from app.exchange.python_objects import tools_from_objects
-from app.exchange.tool_entry import ImportedTool, ImportedTools
-from app.executors.executor import Invocation
+from playground.core.errors import BadInput
+from playground.engine import read_python as reading
+from playground.engine.engine import Engine
+from playground.engine.read_python import FileToRead, read_python
+from playground.exchange.python_objects import tools_from_objects
+from playground.exchange.tool_entry import ImportedTool, ImportedTools
+from playground.executors.executor import Invocation
 from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio

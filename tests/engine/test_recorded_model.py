@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.core.errors import BadInput, Conflict
-from app.core.events import (
+from playground.core.errors import BadInput, Conflict
+from playground.core.events import (
     Event,
     Logged,
     PartDelta,
@@ -21,11 +21,11 @@ from app.core.events import (
     RetryScheduled,
     Warned,
 )
-from app.engine.decisions import DecisionRequest
-from app.engine.engine import Engine
-from app.engine.manage_sessions import purge
-from app.engine.recorded_model import play, recorded_prompt, tape
-from app.simulator.recorded import GONE
+from playground.engine.decisions import DecisionRequest
+from playground.engine.engine import Engine
+from playground.engine.manage_sessions import purge
+from playground.engine.recorded_model import play, recorded_prompt, tape
+from playground.simulator.recorded import GONE
 from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running
 from tests.tables import rest_slow
 

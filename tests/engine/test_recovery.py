@@ -15,16 +15,22 @@ from pathlib import Path
 
 import pytest
 
-from app.core.decide import next_commands
-from app.core.errors import Conflict, Refused, StoreError
-from app.core.events import CallDecided, CallInterrupted, CallStarted, RequestSent, ResponseFailed
-from app.core.rules import Rule
-from app.core.tools import Tool, ToolResult, text_result
-from app.engine.decisions import DecisionRequest
-from app.engine.engine import Engine
-from app.executors.executor import Invocation, Report
-from app.render.blocks import block
-from app.render.view import View
+from playground.core.decide import next_commands
+from playground.core.errors import Conflict, Refused, StoreError
+from playground.core.events import (
+    CallDecided,
+    CallInterrupted,
+    CallStarted,
+    RequestSent,
+    ResponseFailed,
+)
+from playground.core.rules import Rule
+from playground.core.tools import Tool, ToolResult, text_result
+from playground.engine.decisions import DecisionRequest
+from playground.engine.engine import Engine
+from playground.executors.executor import Invocation, Report
+from playground.render.blocks import block
+from playground.render.view import View
 from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running, until
 from tests.net.test_client import serving
 from tests.render.page import ENV, NOW_MS, parse

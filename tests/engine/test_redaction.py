@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from app.core.events import (
+from playground.core.events import (
     CallChecked,
     CallDecided,
     CallEnded,
@@ -24,19 +24,19 @@ from app.core.events import (
     SettingsChanged,
     TaskEnded,
 )
-from app.core.providers import SIMULATOR
-from app.core.serialization import to_row
-from app.core.settings import Profile, Settings
-from app.core.tools import Tool, text_result
-from app.engine.decisions import DecisionRequest
-from app.engine.export_session import read_bundle, redact_bundle
-from app.engine.redaction import redact_event
-from app.engine.sessions import SessionStore
-from app.engine.tool_runs import ProgressSaver
-from app.engine.verify import Difference, verify
-from app.exchange.bundle import write_session
-from app.executors.executor import Invocation
-from app.secrets.redaction import Redactor
+from playground.core.providers import SIMULATOR
+from playground.core.serialization import to_row
+from playground.core.settings import Profile, Settings
+from playground.core.tools import Tool, text_result
+from playground.engine.decisions import DecisionRequest
+from playground.engine.export_session import read_bundle, redact_bundle
+from playground.engine.redaction import redact_event
+from playground.engine.sessions import SessionStore
+from playground.engine.tool_runs import ProgressSaver
+from playground.engine.verify import Difference, verify
+from playground.exchange.bundle import write_session
+from playground.executors.executor import Invocation
+from playground.secrets.redaction import Redactor
 from tests.engine.running import ALLOW_ALL, asked, begun, rested, running
 from tests.net.test_client import serving
 from tests.tables import each_row, rest_slow

@@ -14,10 +14,10 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from app.commands.sockets import bind_socket, port_of
-from app.core.decide import next_commands
-from app.core.errors import Conflict, Refused
-from app.core.events import (
+from playground.commands.sockets import bind_socket, port_of
+from playground.core.decide import next_commands
+from playground.core.errors import Conflict, Refused
+from playground.core.events import (
     Event,
     PartDelta,
     PartEnded,
@@ -25,11 +25,11 @@ from app.core.events import (
     ResponseFailed,
     ResponseStarted,
 )
-from app.core.session import session_data
-from app.core.settings import Limits, Profile
-from app.core.tools import Tool
-from app.engine.decisions import DecisionRequest
-from app.engine.responses import (
+from playground.core.session import session_data
+from playground.core.settings import Limits, Profile
+from playground.core.tools import Tool
+from playground.engine.decisions import DecisionRequest
+from playground.engine.responses import (
     TOGETHER,
     TOGETHER_BYTES,
     OpenRequest,
@@ -40,9 +40,9 @@ from app.engine.responses import (
     StreamingValidation,
     join_headers,
 )
-from app.engine.sessions import SessionStore
-from app.protocols.registry import codec
-from app.secrets.redaction import Redactor
+from playground.engine.sessions import SessionStore
+from playground.protocols.registry import codec
+from playground.secrets.redaction import Redactor
 from tests.engine.running import KEY, asked, begun, events_of, rested, running
 from tests.factories import Log
 from tests.net.test_client import HEAD, serving

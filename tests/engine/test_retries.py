@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from app.core.events import ResponseFailed
-from app.engine.runner import RetryWaits, retry_reason, retry_wait_s
+from playground.core.events import ResponseFailed
+from playground.engine.runner import RetryWaits, retry_reason, retry_wait_s
 from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio

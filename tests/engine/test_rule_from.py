@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import BadInput
-from app.core.rules import rule_text
-from app.engine.rules import parse_rule
+from playground.core.errors import BadInput
+from playground.core.rules import rule_text
+from playground.engine.rules import parse_rule
 from tests.tables import each_row
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import BadInput, Conflict, NotFound
-from app.core.rules import Rule, base_of
-from app.core.servers import Accepted, Server, fingerprint
-from app.core.tools import Tool
-from app.engine.engine import Engine
-from app.engine.rules import ALWAYS, MOST_RULES
-from app.executors.executor import CallCheck
+from playground.core.errors import BadInput, Conflict, NotFound
+from playground.core.rules import Rule, base_of
+from playground.core.servers import Accepted, Server, fingerprint
+from playground.core.tools import Tool
+from playground.engine.engine import Engine
+from playground.engine.rules import ALWAYS, MOST_RULES
+from playground.executors.executor import CallCheck
 from tests.engine.running import begun, running
 
 pytestmark = pytest.mark.anyio
@@ -173,7 +173,7 @@ async def test_a_tool_of_a_server_is_bound_as_it_was_accepted(tmp_path: Path) ->
 async def test_what_cannot_be_told_in_time_is_not_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.engine.rules.BIND_S", 0.01)
+    monkeypatch.setattr("playground.engine.rules.BIND_S", 0.01)
     async with running(tmp_path) as engine:
 
         async def never(*_: object) -> CallCheck:

@@ -9,17 +9,17 @@ from pathlib import Path
 import anyio
 import pytest
 
-from app.core.events import CallChecked, CallDecided, CallReturned, CallStarted
-from app.core.rules import Rule
-from app.core.session import Session
-from app.core.tools import Tool, ToolResult, text_result
-from app.engine import decisions
-from app.engine.decisions import DecisionRequest
-from app.engine.engine import Engine
-from app.engine.rules import ALWAYS
-from app.executors.executor import CallCheck, Invocation, Report
-from app.protocols.server import ModelReply, call
-from app.simulator.scenario import Scenario, ScenarioTurn
+from playground.core.events import CallChecked, CallDecided, CallReturned, CallStarted
+from playground.core.rules import Rule
+from playground.core.session import Session
+from playground.core.tools import Tool, ToolResult, text_result
+from playground.engine import decisions
+from playground.engine.decisions import DecisionRequest
+from playground.engine.engine import Engine
+from playground.engine.rules import ALWAYS
+from playground.executors.executor import CallCheck, Invocation, Report
+from playground.protocols.server import ModelReply, call
+from playground.simulator.scenario import Scenario, ScenarioTurn
 from tests.engine.running import begun, events_of, rested, running, until
 
 pytestmark = pytest.mark.anyio

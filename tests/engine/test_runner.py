@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import Conflict, PlaygroundError, Refused, StoreError
-from app.core.events import (
+from playground.core.errors import Conflict, PlaygroundError, Refused, StoreError
+from playground.core.events import (
     CallEnded,
     CallInterrupted,
     CallProgressed,
@@ -21,12 +21,12 @@ from app.core.events import (
     PartDelta,
     RunPaused,
 )
-from app.core.session import Session
-from app.core.tools import Tool
-from app.engine import runner as runner_module
-from app.engine.decisions import DecisionRequest
-from app.engine.engine import Engine
-from app.engine.sessions import LiveSession
+from playground.core.session import Session
+from playground.core.tools import Tool
+from playground.engine import runner as runner_module
+from playground.engine.decisions import DecisionRequest
+from playground.engine.engine import Engine
+from playground.engine.sessions import LiveSession
 from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running, until
 
 pytestmark = pytest.mark.anyio

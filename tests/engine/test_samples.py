@@ -10,14 +10,14 @@ from typing import Any
 import anyio
 import pytest
 
-from app.core.tools import Tool
-from app.engine.suggestions import suggest_result
-from app.exchange.tool_entry import sample_result
-from app.executors.executor import Invocation
-from app.executors.mock import Mock
-from app.schema.schema_checks import validator
-from app.schema.validate import check_call
-from app.web.tools.trying import sample_arguments
+from playground.core.tools import Tool
+from playground.engine.suggestions import suggest_result
+from playground.exchange.tool_entry import sample_result
+from playground.executors.executor import Invocation
+from playground.executors.mock import Mock
+from playground.schema.schema_checks import validator
+from playground.schema.validate import check_call
+from playground.web.tools.trying import sample_arguments
 from tests.engine.test_suggestions import of
 from tests.schema.test_satisfy import SCHEMAS
 from tests.tables import each_row

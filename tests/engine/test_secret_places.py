@@ -9,25 +9,25 @@ import re
 from collections.abc import Callable
 from urllib.parse import quote
 
-from app import config
-from app.core.errors import BadInput
-from app.core.events import CallEnded, PartDelta, PartEnded, PartStarted, PromptAdded, Warned
-from app.core.rules import Rule
-from app.core.tools import Content, Tool, ToolResult
-from app.engine.export_session import is_private
-from app.engine.redaction import (
+from playground import config
+from playground.core.errors import BadInput
+from playground.core.events import CallEnded, PartDelta, PartEnded, PartStarted, PromptAdded, Warned
+from playground.core.rules import Rule
+from playground.core.tools import Content, Tool, ToolResult
+from playground.engine.export_session import is_private
+from playground.engine.redaction import (
     StreamRedactor,
     check_address,
     check_rule,
     check_tools,
     redact_event,
 )
-from app.engine.settings import profile_from
-from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
-from app.exchange.requests_import import read_requests
-from app.exchange.session_redaction import redact_session
-from app.schema.validate import check_config
-from app.secrets.redaction import Redactor
+from playground.engine.settings import profile_from
+from playground.exchange.bundle import RecordedChunk, Recording, SessionBundle
+from playground.exchange.requests_import import read_requests
+from playground.exchange.session_redaction import redact_session
+from playground.schema.validate import check_config
+from playground.secrets.redaction import Redactor
 from tests.factories import Log, settings
 from tests.tables import each_row
 

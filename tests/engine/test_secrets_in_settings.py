@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import BadInput
-from app.engine.settings import settings_from
+from playground.core.errors import BadInput
+from playground.engine.settings import settings_from
 from tests.engine.running import running
 
 pytestmark = pytest.mark.anyio

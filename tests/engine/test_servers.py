@@ -12,16 +12,16 @@ from typing import Any
 import anyio
 import pytest
 
-from app.core.errors import BadInput, BadTool, Conflict, NotFound
-from app.core.servers import Accepted, Server, fingerprint
-from app.core.tools import Tool
-from app.engine.decisions import DecisionRequest
-from app.engine.servers import ShownServer, offered
-from app.engine.settings import profile_from
-from app.exchange.tool_import import import_tools
-from app.executors.executor import ThrottledProgress
-from app.executors.mcp.connection import ListedTool
-from app.schema.validate import check_tool
+from playground.core.errors import BadInput, BadTool, Conflict, NotFound
+from playground.core.servers import Accepted, Server, fingerprint
+from playground.core.tools import Tool
+from playground.engine.decisions import DecisionRequest
+from playground.engine.servers import ShownServer, offered
+from playground.engine.settings import profile_from
+from playground.exchange.tool_import import import_tools
+from playground.executors.executor import ThrottledProgress
+from playground.executors.mcp.connection import ListedTool
+from playground.schema.validate import check_tool
 from tests.engine.running import ALLOW_ALL, begun, rested, running
 from tests.executors.mcp_servers import by_stdio
 

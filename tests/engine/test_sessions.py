@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from app.core.decide import next_commands
-from app.core.errors import IllegalEvent, NotFound, StoreError, StoreUnwritable
-from app.core.events import (
+from playground.core.decide import next_commands
+from playground.core.errors import IllegalEvent, NotFound, StoreError, StoreUnwritable
+from playground.core.events import (
     CallDecided,
     CallEnded,
     CallInterrupted,
@@ -35,17 +35,17 @@ from app.core.events import (
     Source,
     TurnDropped,
 )
-from app.core.limits import busy_ms
-from app.core.reducer import fold
-from app.core.session import session_data
-from app.core.tools import text_result
-from app.engine import sessions as stores
-from app.engine.memory import give_back_free_memory
-from app.engine.runner import recover
-from app.engine.sessions import SessionStore
-from app.store.database import Database, Statement
-from app.store.log import Log
-from app.store.writes import Chunk, Closed
+from playground.core.limits import busy_ms
+from playground.core.reducer import fold
+from playground.core.session import session_data
+from playground.core.tools import text_result
+from playground.engine import sessions as stores
+from playground.engine.memory import give_back_free_memory
+from playground.engine.runner import recover
+from playground.engine.sessions import SessionStore
+from playground.store.database import Database, Statement
+from playground.store.log import Log
+from playground.store.writes import Chunk, Closed
 from tests.bounded import until
 from tests.playbook import begun, call, checked, opened, part, run, sent, settings, turn
 from tests.tables import rest_slow
@@ -400,7 +400,7 @@ async def test_deltas_are_shown_at_once_and_read_with_all_that_waits(tmp_path: P
 async def test_deltas_of_all_sessions_are_written_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.store.log.GROUP_S", 0.0)
+    monkeypatch.setattr("playground.store.log.GROUP_S", 0.0)
     async with hub_on(tmp_path / "a.db") as (database, sessions):
         session_ids = [await streaming(sessions) for _ in range(5)]
         transactions: list[int] = []
@@ -422,7 +422,7 @@ async def test_deltas_of_all_sessions_are_written_together(
 async def test_deltas_that_came_during_a_slow_write_are_written_right_behind_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.store.log.GROUP_S", 0.0)
+    monkeypatch.setattr("playground.store.log.GROUP_S", 0.0)
     async with hub_on(tmp_path / "a.db") as (database, sessions):
         session_id = await streaming(sessions)
         commit, slow, writes = database._commit, asyncio.Event(), 0
@@ -439,7 +439,7 @@ async def test_deltas_that_came_during_a_slow_write_are_written_right_behind_it(
             for _ in range(20):
                 await asyncio.sleep(0)
         assert writes == 1
-        monkeypatch.setattr("app.store.log.GROUP_S", 3600.0)
+        monkeypatch.setattr("playground.store.log.GROUP_S", 3600.0)
         slow.set()
         await until(lambda: writes == 2)
         await sessions.log.flush(session_id)
@@ -451,7 +451,7 @@ async def test_who_reads_during_a_stream_waits_for_no_delta_that_comes_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though each write takes so long that the next begins as it ends."""
-    monkeypatch.setattr("app.store.log.GROUP_S", 0.0)
+    monkeypatch.setattr("playground.store.log.GROUP_S", 0.0)
     async with hub_on(tmp_path / "a.db") as (database, sessions):
         session_id = await streaming(sessions)
         commit, writes = database._commit, 0

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import BadInput, NotFound, PlaygroundError
-from app.core.messages import Message, MessagePart, ModelRequest
-from app.core.providers import SIMULATOR
-from app.core.settings import Limits
-from app.core.tools import Content, ToolChoice
-from app.engine.settings import KNOWN, settings_from, sound_params
-from app.protocols.openai_chat.request import encode
+from playground.core.errors import BadInput, NotFound, PlaygroundError
+from playground.core.messages import Message, MessagePart, ModelRequest
+from playground.core.providers import SIMULATOR
+from playground.core.settings import Limits
+from playground.core.tools import Content, ToolChoice
+from playground.engine.settings import KNOWN, settings_from, sound_params
+from playground.protocols.openai_chat.request import encode
 from tests.engine.running import running
 
 pytestmark = pytest.mark.anyio

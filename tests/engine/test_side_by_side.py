@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import Refused
-from app.core.events import CallEnded, CallStarted, SettingsChanged
-from app.core.session import Session
-from app.core.tools import Tool, ToolResult, text_result
-from app.engine.engine import Engine
-from app.engine.settings import settings_from
-from app.executors.executor import CallCheck, Invocation, Report
+from playground.core.errors import Refused
+from playground.core.events import CallEnded, CallStarted, SettingsChanged
+from playground.core.session import Session
+from playground.core.tools import Tool, ToolResult, text_result
+from playground.engine.engine import Engine
+from playground.engine.settings import settings_from
+from playground.executors.executor import CallCheck, Invocation, Report
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
 
 pytestmark = pytest.mark.anyio

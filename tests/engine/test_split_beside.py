@@ -15,9 +15,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.core.serialization import to_row
-from app.core.settings import Limits
-from app.protocols.framing import texts_of, token_lists
+from playground.core.serialization import to_row
+from playground.core.settings import Limits
+from playground.protocols.framing import texts_of, token_lists
 from tests.engine.test_split_secrets import SECRET, Saved, cut, with_escapes, written
 from tests.protocols import gemini, responses
 from tests.protocols.frames import UNHURRIED, calls, chunk, fragment, line, lines, message, sse

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.core.events import (
+from playground.core.events import (
     Event,
     Logged,
     PartDelta,
@@ -30,15 +30,15 @@ from app.core.events import (
     Source,
     Warned,
 )
-from app.core.settings import Limits
-from app.engine.redaction import Released, StreamRedactor, redact_event
-from app.engine.responses import PreparedRequest, Received, ResponseRecorder
-from app.engine.sessions import SessionStore
-from app.engine.verify import check_session
-from app.net.client import NetworkError
-from app.protocols.registry import codec
-from app.secrets.redaction import Redactor
-from app.store.writes import Chunk, Closed
+from playground.core.settings import Limits
+from playground.engine.redaction import Released, StreamRedactor, redact_event
+from playground.engine.responses import PreparedRequest, Received, ResponseRecorder
+from playground.engine.sessions import SessionStore
+from playground.engine.verify import check_session
+from playground.net.client import NetworkError
+from playground.protocols.registry import codec
+from playground.secrets.redaction import Redactor
+from playground.store.writes import Chunk, Closed
 from tests.factories import Log, settings
 from tests.protocols import gemini, responses
 from tests.protocols.frames import UNHURRIED, calls, chunk, fragment, line, lines, spanned, sse
@@ -490,7 +490,7 @@ async def test_a_large_event_is_looked_through_while_others_get_their_turn(
         return release(held, settled)
 
     monkeypatch.setattr(StreamRedactor, "release", noted)
-    monkeypatch.setattr("app.engine.responses.MUCH", 0 if much else 2**20)
+    monkeypatch.setattr("playground.engine.responses.MUCH", 0 if much else 2**20)
     said = json.dumps({"key": SECRET})
     body = b"".join(sse(value) for value in anthropic([("call", [said[:20], said[20:]])]))
     saved = await written("anthropic", [body[:300], body[300:]])

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from app.core.errors import BadInput, Refused
-from app.core.events import CallEnded, CallInterrupted, CallProgressed
-from app.core.faults import FAULTS, Fault
-from app.core.rules import Rule
-from app.core.session import Call, session_data
-from app.core.tools import Tool
-from app.engine.decisions import DecisionRequest
-from app.engine.engine import Engine
+from playground.core.errors import BadInput, Refused
+from playground.core.events import CallEnded, CallInterrupted, CallProgressed
+from playground.core.faults import FAULTS, Fault
+from playground.core.rules import Rule
+from playground.core.session import Call, session_data
+from playground.core.tools import Tool
+from playground.engine.decisions import DecisionRequest
+from playground.engine.engine import Engine
 from tests.engine.running import KEY, asked, begun, events_of, rested, running, until
 from tests.tables import rest_slow
 
@@ -86,8 +86,8 @@ async def test_what_runs_and_what_is_kept(tmp_path: Path, one: Fault) -> None:
 async def test_a_slow_answer_is_held_back_and_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.engine.tool_runs.SLOW_S", 0.02)
-    monkeypatch.setattr("app.engine.tool_runs.STEP_S", 0.01)
+    monkeypatch.setattr("playground.engine.tool_runs.SLOW_S", 0.02)
+    monkeypatch.setattr("playground.engine.tool_runs.STEP_S", 0.01)
     async with running(tmp_path) as engine:
         session_id = await staging(engine, weather(tmp_path), "slow")
         call = await ended(engine, session_id)

@@ -7,11 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from app.core.events import CallChecked, CallDoubted, Event, PartDelta, PartEnded, PartStarted
-from app.core.settings import Profile, Protocol
-from app.core.tools import Tool
-from app.engine.responses import StreamingValidation
-from app.protocols.decoder import EventBuilder
+from playground.core.events import (
+    CallChecked,
+    CallDoubted,
+    Event,
+    PartDelta,
+    PartEnded,
+    PartStarted,
+)
+from playground.core.settings import Profile, Protocol
+from playground.core.tools import Tool
+from playground.engine.responses import StreamingValidation
+from playground.protocols.decoder import EventBuilder
 from tests.engine.running import asked, running
 from tests.tables import each_row
 

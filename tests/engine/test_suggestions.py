@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import NotFound
-from app.core.events import CallEnded
-from app.core.session import Call
-from app.core.tools import Tool, text_result
-from app.engine.suggestions import past_result, suggest_result
-from app.schema.validate import schema_problems
-from app.store.log import Log
-from app.store.writes import WriteBatch
+from playground.core.errors import NotFound
+from playground.core.events import CallEnded
+from playground.core.session import Call
+from playground.core.tools import Tool, text_result
+from playground.engine.suggestions import past_result, suggest_result
+from playground.schema.validate import schema_problems
+from playground.store.log import Log
+from playground.store.writes import WriteBatch
 from tests.factories import ADD_EVENT
 from tests.factories import Log as Events
 from tests.store.test_database import opened

@@ -13,12 +13,12 @@ import anyio
 import httpx
 import pytest
 
-from app.core.events import CallStarted, TaskEnded, TaskStarted
-from app.core.session import Session
-from app.engine.decisions import DecisionRequest
-from app.engine.engine import Engine
-from app.engine.tool_runs import task_writer
-from app.simulator.scenario import Scenario, scenario
+from playground.core.events import CallStarted, TaskEnded, TaskStarted
+from playground.core.session import Session
+from playground.engine.decisions import DecisionRequest
+from playground.engine.engine import Engine
+from playground.engine.tool_runs import task_writer
+from playground.simulator.scenario import Scenario, scenario
 from tests.bounded import until as wait_until
 from tests.engine.running import asked, events_of, rested, running, until
 from tests.executors.workspace.working import alive

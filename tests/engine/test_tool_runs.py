@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from app.core.errors import Conflict
-from app.core.events import (
+from playground.core.errors import Conflict
+from playground.core.events import (
     CallEnded,
     CallExtended,
     CallProgressed,
@@ -21,11 +21,11 @@ from app.core.events import (
     TaskEnded,
     TaskStarted,
 )
-from app.core.session import Session
-from app.core.tools import Tool
-from app.engine.engine import Engine
-from app.engine.tool_runs import MOST_BEHIND
-from app.executors.executor import LONGEST_S
+from playground.core.session import Session
+from playground.core.tools import Tool
+from playground.engine.engine import Engine
+from playground.engine.tool_runs import MOST_BEHIND
+from playground.executors.executor import LONGEST_S
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running, until
 from tests.executors.test_python import alive
 from tests.tables import rest_slow

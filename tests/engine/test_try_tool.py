@@ -12,10 +12,10 @@ from typing import Literal
 import anyio
 import pytest
 
-from app.core.errors import BadInput, Conflict, NotFound, Refused
-from app.core.events import Problem
-from app.core.tools import Tool, ToolResult, text_result
-from app.engine.try_tool import (
+from playground.core.errors import BadInput, Conflict, NotFound, Refused
+from playground.core.events import Problem
+from playground.core.tools import Tool, ToolResult, text_result
+from playground.engine.try_tool import (
     MOST_RUNNING,
     MOST_SCRATCHES,
     MOST_TRIES,
@@ -24,9 +24,9 @@ from app.engine.try_tool import (
     Try,
     TryRequest,
 )
-from app.executors.executor import CallCheck, Invocation, Report
-from app.executors.run_with_limits import Executors
-from app.secrets.redaction import Redactor
+from playground.executors.executor import CallCheck, Invocation, Report
+from playground.executors.run_with_limits import Executors
+from playground.secrets.redaction import Redactor
 
 pytestmark = pytest.mark.anyio
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from app.core.events import PartEnded
-from app.core.settings import Profile
-from app.engine.decisions import DecisionRequest
-from app.engine.responses import ResponseRecorder
-from app.engine.verify import Difference, verify
+from playground.core.events import PartEnded
+from playground.core.settings import Profile
+from playground.engine.decisions import DecisionRequest
+from playground.engine.responses import ResponseRecorder
+from playground.engine.verify import Difference, verify
 from tests.engine.running import ALLOW_ALL, asked, begun, rested, running, until
 from tests.net.test_client import HEAD, serving
 

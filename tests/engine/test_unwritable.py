@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app.core.errors import Refused, StoreUnwritable
-from app.core.events import (
+from playground.core.errors import Refused, StoreUnwritable
+from playground.core.events import (
     CallDecided,
     CallEnded,
     CallInterrupted,
@@ -22,11 +22,11 @@ from app.core.events import (
     RunPaused,
     RunStopped,
 )
-from app.core.session import Session
-from app.engine import responses as client_module
-from app.engine.decisions import DecisionRequest
-from app.engine.engine import Engine
-from app.store import database as database_module
+from playground.core.session import Session
+from playground.engine import responses as client_module
+from playground.engine.decisions import DecisionRequest
+from playground.engine.engine import Engine
+from playground.store import database as database_module
 from tests.engine.boundary import Boundary
 from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running, until
 from tests.engine.test_runner import effects, noting, waiting

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from app.core.events import ResponseFailed
-from app.core.settings import PROTOCOLS, Profile
-from app.engine.verify import SEARCH, Difference, Verified, verify
-from app.secrets.redaction import SHORTEST
-from app.store.database import Database, Statement
-from app.store.maintenance import REBUILD
+from playground.core.events import ResponseFailed
+from playground.core.settings import PROTOCOLS, Profile
+from playground.engine.verify import SEARCH, Difference, Verified, verify
+from playground.secrets.redaction import SHORTEST
+from playground.store.database import Database, Statement
+from playground.store.maintenance import REBUILD
 from tests.engine.boundary import Boundary
 from tests.engine.running import ALLOW_ALL, KEY, begun, rested, running, until
 from tests.tables import rest_slow

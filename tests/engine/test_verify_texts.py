@@ -6,10 +6,10 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-from app.core.events import Logged, PartDelta, PartEnded, PartStarted, Source
-from app.engine.verify import alike, check_session
-from app.protocols.registry import codec
-from app.store.writes import Chunk, Closed
+from playground.core.events import Logged, PartDelta, PartEnded, PartStarted, Source
+from playground.engine.verify import alike, check_session
+from playground.protocols.registry import codec
+from playground.store.writes import Chunk, Closed
 from tests.factories import Log
 from tests.protocols.frames import message
 from tests.tables import each_row

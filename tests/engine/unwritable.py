@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from app.core.events import Event
-from app.core.serialization import kind_of
-from app.engine.engine import Engine
-from app.store import database as database_module
-from app.store.database import Statement
+from playground.core.events import Event
+from playground.core.serialization import kind_of
+from playground.engine.engine import Engine
+from playground.store import database as database_module
+from playground.store.database import Statement
 
 
 class FullDisk:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.core.events import CallDecided, Event, PromptAdded, SettingsChanged
-from app.core.session import Session
-from app.core.settings import Limits
-from app.core.tools import Content, Tool, ToolChoice
-from app.evaluation.results import judge
-from app.evaluation.spec import RunKey, Spec, expectation_data, plan_run, with_tools
-from app.evaluation.spec_reader import read_spec
-from app.exchange.batch_export import write
-from app.exchange.bundle import SessionBundle
+from playground.core.events import CallDecided, Event, PromptAdded, SettingsChanged
+from playground.core.session import Session
+from playground.core.settings import Limits
+from playground.core.tools import Content, Tool, ToolChoice
+from playground.evaluation.results import judge
+from playground.evaluation.spec import RunKey, Spec, expectation_data, plan_run, with_tools
+from playground.evaluation.spec_reader import read_spec
+from playground.exchange.batch_export import write
+from playground.exchange.bundle import SessionBundle
 from tests import playbook as play
 from tests.tables import each_row
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import BadInput
-from app.evaluation.batch_import import MOST_WRITTEN_OUT, is_bfcl, read_bfcl
-from app.evaluation.results import judge
-from app.evaluation.spec import ArgumentMatch, Case, Expectation, ImportedBatch, spec_data
-from app.evaluation.spec_reader import spec_from_data
+from playground.core.errors import BadInput
+from playground.evaluation.batch_import import MOST_WRITTEN_OUT, is_bfcl, read_bfcl
+from playground.evaluation.results import judge
+from playground.evaluation.spec import ArgumentMatch, Case, Expectation, ImportedBatch, spec_data
+from playground.evaluation.spec_reader import spec_from_data
 from tests.evaluation.test_expectations import made
 from tests.tables import each_row
 

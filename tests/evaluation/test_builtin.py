@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from app.batch.batches import Batches
-from app.evaluation.spec import RunKey
-from app.evaluation.spec_reader import RIGHT, WRONG, builtin_suite, suite_scenario
-from app.simulator.scenario import script
+from playground.batch.batches import Batches
+from playground.evaluation.spec import RunKey
+from playground.evaluation.spec_reader import RIGHT, WRONG, builtin_suite, suite_scenario
+from playground.simulator.scenario import script
 from tests.engine.running import running
 
 EXPECTED = {"right": "passed", "wrong": "failed"}

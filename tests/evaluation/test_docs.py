@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from app.batch.batches import Batches
-from app.evaluation.spec import EXPECTATIONS, MATCHES
-from app.evaluation.spec_reader import read_spec
+from playground.batch.batches import Batches
+from playground.evaluation.spec import EXPECTATIONS, MATCHES
+from playground.evaluation.spec_reader import read_spec
 from tests.engine.running import running
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

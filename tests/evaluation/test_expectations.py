@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from app.core.events import CallDecided, Event, ResponseEnded, RunPaused, RunStopped, Usage
-from app.core.session import Session
-from app.core.tools import Tool
-from app.evaluation.results import judge, score_run
-from app.evaluation.spec import RunKey
-from app.evaluation.spec_reader import read_expectation
+from playground.core.events import CallDecided, Event, ResponseEnded, RunPaused, RunStopped, Usage
+from playground.core.session import Session
+from playground.core.tools import Tool
+from playground.evaluation.results import judge, score_run
+from playground.evaluation.spec import RunKey
+from playground.evaluation.spec_reader import read_expectation
 from tests import playbook as play
 from tests.tables import each_row
 

@@ -14,10 +14,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from app.evaluation.exports import EXPORTS, batch_ended, write_report
-from app.evaluation.report import BatchReport, make_report
-from app.evaluation.results import CallMade, CheckResult, Outcome, RunResult
-from app.evaluation.spec import Case, Expectation, ModelChoice, Spec, Variant
+from playground.evaluation.exports import EXPORTS, batch_ended, write_report
+from playground.evaluation.report import BatchReport, make_report
+from playground.evaluation.results import CallMade, CheckResult, Outcome, RunResult
+from playground.evaluation.spec import Case, Expectation, ModelChoice, Spec, Variant
 from tests.secrets.made_up_keys import RULES, made_up_key
 from tests.tables import each_row
 

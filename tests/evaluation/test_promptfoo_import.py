@@ -8,10 +8,16 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import BadInput
-from app.evaluation.batch_import import read_batch
-from app.evaluation.spec import ArgumentMatch, Expectation, ImportedBatch, ModelChoice, spec_data
-from app.evaluation.spec_reader import spec_from_data
+from playground.core.errors import BadInput
+from playground.evaluation.batch_import import read_batch
+from playground.evaluation.spec import (
+    ArgumentMatch,
+    Expectation,
+    ImportedBatch,
+    ModelChoice,
+    spec_data,
+)
+from playground.evaluation.spec_reader import spec_from_data
 from tests.tables import each_row
 
 CONFIG = """

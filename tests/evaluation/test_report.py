@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from app.core.tools import Tool
-from app.evaluation.calls_made import NO_TOOL, likeness, value_problem
-from app.evaluation.report import BatchReport, claim, comparison_sentence, make_report
-from app.evaluation.results import CallMade, CheckResult, Outcome, RunResult
-from app.evaluation.spec import (
+from playground.core.tools import Tool
+from playground.evaluation.calls_made import NO_TOOL, likeness, value_problem
+from playground.evaluation.report import BatchReport, claim, comparison_sentence, make_report
+from playground.evaluation.results import CallMade, CheckResult, Outcome, RunResult
+from playground.evaluation.spec import (
     ArgumentMatch,
     Case,
     Expectation,
@@ -23,8 +23,8 @@ from app.evaluation.spec import (
     Spec,
     Variant,
 )
-from app.evaluation.spec_reader import builtin_suite, suite_scenario
-from app.evaluation.statistics import Count, clustered, confidence_sequence, wilson
+from playground.evaluation.spec_reader import builtin_suite, suite_scenario
+from playground.evaluation.statistics import Count, clustered, confidence_sequence, wilson
 from tests.tables import each_row
 
 ORDER = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}

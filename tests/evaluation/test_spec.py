@@ -9,12 +9,18 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import BadInput
-from app.core.serialization import to_data
-from app.core.tools import Tool
-from app.engine.settings import KNOWN
-from app.evaluation.results import CallMade, CheckResult, RunResult, result_data, result_from_data
-from app.evaluation.spec import (
+from playground.core.errors import BadInput
+from playground.core.serialization import to_data
+from playground.core.tools import Tool
+from playground.engine.settings import KNOWN
+from playground.evaluation.results import (
+    CallMade,
+    CheckResult,
+    RunResult,
+    result_data,
+    result_from_data,
+)
+from playground.evaluation.spec import (
     SETTINGS,
     ArgumentMatch,
     Expectation,
@@ -26,7 +32,7 @@ from app.evaluation.spec import (
     with_tools,
     words_of,
 )
-from app.evaluation.spec_reader import read_spec, spec_from_data
+from playground.evaluation.spec_reader import read_spec, spec_from_data
 from tests.tables import each_row
 
 YAML = """

@@ -11,8 +11,9 @@ from random import Random
 
 import pytest
 
-from app.evaluation import statistics
-from app.evaluation.statistics import (
+from bench import batch_statistics as bench
+from playground.evaluation import statistics
+from playground.evaluation.statistics import (
     Count,
     Pairs,
     Runs,
@@ -32,7 +33,6 @@ from app.evaluation.statistics import (
     t_quantile,
     wilson,
 )
-from bench import batch_statistics as bench
 from tests.tables import each_row
 
 CLOSE = 1e-9

@@ -6,16 +6,16 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from app.core.events import RequestSent, ResponseStarted
-from app.core.reducer import fold
-from app.core.session import Session
-from app.core.settings import Profile
-from app.core.tools import ToolChoice
-from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
-from app.protocols.base import join_url
-from app.protocols.registry import CODECS
-from app.protocols.server import IdSource
-from app.simulator.model import reply
+from playground.core.events import RequestSent, ResponseStarted
+from playground.core.reducer import fold
+from playground.core.session import Session
+from playground.core.settings import Profile
+from playground.core.tools import ToolChoice
+from playground.exchange.bundle import RecordedChunk, Recording, SessionBundle
+from playground.protocols.base import join_url
+from playground.protocols.registry import CODECS
+from playground.protocols.server import IdSource
+from playground.simulator.model import reply
 from tests.simulator.talking import Talk
 
 PATHS = {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.simulator.app import simulator_app
+from playground.simulator.app import simulator_app
 from tests.simulator.conftest import served
 
 

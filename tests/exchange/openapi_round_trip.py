@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from app.core.tools import Tool
-from app.executors.executor import Invocation
-from app.executors.http import Http, keys_of
-from app.net.keys import DEFAULT_ORIGINS, Keys
-from app.schema.satisfy import satisfying
-from app.schema.schema_checks import Place
+from playground.core.tools import Tool
+from playground.executors.executor import Invocation
+from playground.executors.http import Http, keys_of
+from playground.net.keys import DEFAULT_ORIGINS, Keys
+from playground.schema.satisfy import satisfying
+from playground.schema.schema_checks import Place
 from tests.exchange.openapi_reader import (
     RecordedRequest,
     parameters_of,

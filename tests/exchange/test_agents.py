@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from app.core.events import Event, Logged, PromptAdded, SessionStarted
-from app.core.messages import model_request
-from app.core.reducer import fold
-from app.core.serialization import from_data
-from app.core.settings import PROTOCOLS, Profile, Protocol, Settings
-from app.core.tools import Tool, ToolChoice, ToolResult, text_result
-from app.exchange.requests_export import encode_request
-from app.exchange.requests_import import ImportedSession, read_requests, session_from_request
-from app.protocols.registry import codec
+from playground.core.events import Event, Logged, PromptAdded, SessionStarted
+from playground.core.messages import model_request
+from playground.core.reducer import fold
+from playground.core.serialization import from_data
+from playground.core.settings import PROTOCOLS, Profile, Protocol, Settings
+from playground.core.tools import Tool, ToolChoice, ToolResult, text_result
+from playground.exchange.requests_export import encode_request
+from playground.exchange.requests_import import ImportedSession, read_requests, session_from_request
+from playground.protocols.registry import codec
 from tests.tables import each_row
 
 CACHED: dict[str, Any] = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema_rs
 from pydantic import Field, TypeAdapter
 
-from app.exchange.python_types import Types
+from playground.exchange.python_types import Types
 from tests.tables import each_row
 
 HINTS = (

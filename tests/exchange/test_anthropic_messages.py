@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from app.exchange.requests_export import FOREIGN, write_anthropic
+from playground.exchange.requests_export import FOREIGN, write_anthropic
 from tests.exchange.asking import PROTOCOLS, Kind, weather
 from tests.simulator.talking import ENDS_BY_NAME
 from tests.tables import each_row

@@ -6,11 +6,17 @@ import base64
 
 import pytest
 
-from app.core.errors import BadInput
-from app.core.events import CallDecided, CallEnded, PromptAdded
-from app.core.tools import Content, ToolResult
-from app.exchange.bundle import RecordedChunk, Recording, SessionBundle, read_session, write_session
-from app.exchange.session_redaction import OMITTABLE, omit
+from playground.core.errors import BadInput
+from playground.core.events import CallDecided, CallEnded, PromptAdded
+from playground.core.tools import Content, ToolResult
+from playground.exchange.bundle import (
+    RecordedChunk,
+    Recording,
+    SessionBundle,
+    read_session,
+    write_session,
+)
+from playground.exchange.session_redaction import OMITTABLE, omit
 from tests.factories import DIGEST, Log
 from tests.tables import each_row
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from app.exchange.requests_export import (
+from playground.exchange.requests_export import (
     MOST_WORD,
     curl_command,
     request_of_turn,

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from app.exchange.parsers import Unreadable
-from app.exchange.requests_import import curl_commands, is_curl
+from playground.exchange.parsers import Unreadable
+from playground.exchange.requests_import import curl_commands, is_curl
 from tests.tables import each_row
 
 URL = "https://api.example.com/v1/chat/completions"

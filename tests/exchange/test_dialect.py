@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.exchange.schema_dialects import from_openapi_schema
+from playground.exchange.schema_dialects import from_openapi_schema
 from tests.tables import each_row
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from app.core.events import RequestSent, ResponseFailed
-from app.exchange.bundle import RecordedChunk, Recording
-from app.exchange.requests_export import archive, write_har
+from playground.core.events import RequestSent, ResponseFailed
+from playground.exchange.bundle import RecordedChunk, Recording
+from playground.exchange.requests_export import archive, write_har
 from tests.exchange.asking import Kind, weather
 
 ENTRY: Mapping[str, Any] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from app.exchange.requests_import import har_exchanges, is_har
+from playground.exchange.requests_import import har_exchanges, is_har
 from tests.tables import each_row
 
 

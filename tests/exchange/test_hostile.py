@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from app.core.events import RequestSent, ResponseStarted
-from app.core.reducer import fold
-from app.exchange import replay_test, requests_export, sdk_script
-from app.exchange.bundle import RecordedChunk, SessionBundle
-from app.exchange.export_formats import EXPORTS
-from app.exchange.requests_export import request_of_turn
-from app.render.wire_rows import Section
+from playground.core.events import RequestSent, ResponseStarted
+from playground.core.reducer import fold
+from playground.exchange import replay_test, requests_export, sdk_script
+from playground.exchange.bundle import RecordedChunk, SessionBundle
+from playground.exchange.export_formats import EXPORTS
+from playground.exchange.requests_export import request_of_turn
+from playground.render.wire_rows import Section
 from tests.exchange.asking import PROTOCOLS, weather
 from tests.tables import each_row, rest_slow
 

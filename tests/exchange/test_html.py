@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import BadInput
-from app.core.events import CallEnded, Logged
-from app.core.reducer import fold
-from app.core.serialization import to_row
-from app.core.tools import Content, ToolResult
-from app.engine.export_session import look
-from app.exchange import html
-from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
-from app.exchange.session_redaction import omit
+from playground.core.errors import BadInput
+from playground.core.events import CallEnded, Logged
+from playground.core.reducer import fold
+from playground.core.serialization import to_row
+from playground.core.tools import Content, ToolResult
+from playground.engine.export_session import look
+from playground.exchange import html
+from playground.exchange.bundle import RecordedChunk, Recording, SessionBundle
+from playground.exchange.session_redaction import omit
 from tests.factories import Log
 from tests.render.logs import STORIES
 from tests.tables import each_row, rest_slow

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from app.core.events import RequestSent
-from app.core.messages import model_request
-from app.core.session import Call, Session
-from app.core.settings import Profile
-from app.exchange.parsers import Unreadable
-from app.exchange.requests_import import ImportedSession, read_requests, session_from_request
-from app.protocols.registry import codec
+from playground.core.events import RequestSent
+from playground.core.messages import model_request
+from playground.core.session import Call, Session
+from playground.core.settings import Profile
+from playground.exchange.parsers import Unreadable
+from playground.exchange.requests_import import ImportedSession, read_requests, session_from_request
+from playground.protocols.registry import codec
 from tests.engine.running import ALLOW_ALL, asked, rested, running
 from tests.tables import rest_slow
 
@@ -93,7 +93,7 @@ def test_calls_that_share_an_id_stay_two_and_it_is_said() -> None:
 def test_more_calls_than_a_page_bears_are_not_taken(
     monkeypatch: pytest.MonkeyPatch, most: str
 ) -> None:
-    monkeypatch.setattr(f"app.exchange.requests_import.{most}", 3)
+    monkeypatch.setattr(f"playground.exchange.requests_import.{most}", 3)
     assert len(results_of(told(with_calls(*"abc"), PROFILE))) == 3
     with pytest.raises(Unreadable, match="more than 3"):
         told(with_calls(*"abcd"), PROFILE)

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.errors import BadInput
-from app.core.events import Event, PromptAdded, SessionForked, SettingsChanged
-from app.core.reducer import fold
-from app.exchange.bundle import (
+from playground.core.errors import BadInput
+from playground.core.events import Event, PromptAdded, SessionForked, SettingsChanged
+from playground.core.reducer import fold
+from playground.exchange.bundle import (
     MAX_BYTES,
     RecordedChunk,
     Recording,

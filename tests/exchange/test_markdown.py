@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from app.core.events import RequestSent, ResponseFailed
-from app.core.tools import Content, ToolResult
-from app.exchange.markdown import _json, code, escape, fenced, write
+from playground.core.events import RequestSent, ResponseFailed
+from playground.core.tools import Content, ToolResult
+from playground.exchange.markdown import _json, code, escape, fenced, write
 from tests.exchange.asking import Kind, weather
 from tests.simulator.talking import IMAGE
 from tests.tables import each_row

@@ -6,10 +6,10 @@ import json
 import re
 from typing import Any
 
-from app.core.servers import Server
-from app.exchange.mcp_config import with_values
-from app.exchange.tool_entry import ImportedServer
-from app.exchange.tool_import import import_tools
+from playground.core.servers import Server
+from playground.exchange.mcp_config import with_values
+from playground.exchange.tool_entry import ImportedServer
+from playground.exchange.tool_import import import_tools
 from tests.tables import each_row
 
 DESKTOP = """{"mcpServers": {"filesystem": {"command": "npx",

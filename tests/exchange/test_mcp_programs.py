@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from app.core.servers import Server
-from app.exchange.tool_entry import ImportedServer
-from app.exchange.tool_import import import_tools
+from playground.core.servers import Server
+from playground.exchange.tool_entry import ImportedServer
+from playground.exchange.tool_import import import_tools
 from tests.tables import each_row
 
 AMP = """{"amp.notifications.enabled": false, "amp.mcpServers": {

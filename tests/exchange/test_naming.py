@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.exchange.bundle import comment_text, file_name, one_line
+from playground.exchange.bundle import comment_text, file_name, one_line
 from tests.tables import each_row
 
 

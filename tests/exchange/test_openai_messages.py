@@ -3,8 +3,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.exchange.requests_export import write_openai
-from app.simulator.app import ENDS
+from playground.exchange.requests_export import write_openai
+from playground.simulator.app import ENDS
 from tests.exchange.asking import PROTOCOLS, Kind, weather
 from tests.simulator.talking import ENDS_BY_NAME
 from tests.tables import each_row

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from app.core.tools import Tool
-from app.exchange import openapi_documents as openapi_files
-from app.exchange.tool_entry import ImportedTool
-from app.exchange.tool_import import import_tools
-from app.executors.http import request_of
+from playground.core.tools import Tool
+from playground.exchange import openapi_documents as openapi_files
+from playground.exchange.tool_entry import ImportedTool
+from playground.exchange.tool_import import import_tools
+from playground.executors.http import request_of
 from tests.tables import each_row
 
 PET = {

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from openapi_spec_validator import validate
 
-from app.exchange.tool_import import import_tools
+from playground.exchange.tool_import import import_tools
 from tests.exchange.openapi_reader import operations
 from tests.exchange.openapi_round_trip import arguments_of, compare
 from tests.net.tool_server import answered, serving

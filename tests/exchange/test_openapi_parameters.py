@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.core.tools import Tool
-from app.exchange.tool_import import import_tools
-from app.executors.http import request_of
-from app.schema.validate import check_call
+from playground.core.tools import Tool
+from playground.exchange.tool_import import import_tools
+from playground.executors.http import request_of
+from playground.schema.validate import check_call
 from tests.exchange.test_openapi import body, found, tool
 from tests.tables import each_row
 

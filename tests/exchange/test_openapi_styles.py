@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from app.exchange.tool_import import import_tools
+from playground.exchange.tool_import import import_tools
 from tests.exchange.openapi_reader import RecordedRequest
 from tests.exchange.openapi_round_trip import execute
 from tests.net.tool_server import answered, serving

@@ -10,10 +10,10 @@ import pytest
 from google.protobuf.json_format import ParseDict, ParseError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from app.core.events import Problem, RequestSent, ResponseFailed
-from app.core.tools import text_result
-from app.exchange.bundle import SessionBundle
-from app.exchange.otlp import write
+from playground.core.events import Problem, RequestSent, ResponseFailed
+from playground.core.tools import text_result
+from playground.exchange.bundle import SessionBundle
+from playground.exchange.otlp import write
 from tests.exchange.asking import PROTOCOLS, Kind, weather
 from tests.tables import each_row
 

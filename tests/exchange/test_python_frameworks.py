@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.exchange.tool_entry import ImportedTool, ImportedTools
-from app.exchange.tool_import import import_tools
+from playground.exchange.tool_entry import ImportedTool, ImportedTools
+from playground.exchange.tool_import import import_tools
 
 STRING: dict[str, Any] = {"type": "string"}
 NUMBER: dict[str, Any] = {"type": "number"}

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.errors import BadTool
-from app.core.serialization import to_data
-from app.core.tools import FREEFORM, Tool
-from app.exchange.python_signature import face, tool_from
-from app.executors.examples import EXAMPLES
+from playground.core.errors import BadTool
+from playground.core.serialization import to_data
+from playground.core.tools import FREEFORM, Tool
+from playground.exchange.python_signature import face, tool_from
+from playground.executors.examples import EXAMPLES
 from tests.bounded import within
 from tests.tables import each_row
 

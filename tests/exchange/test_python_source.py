@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from app.exchange.parsers import Unreadable
-from app.exchange.python_functions import Function
-from app.exchange.python_source import functions, tools
+from playground.exchange.parsers import Unreadable
+from playground.exchange.python_functions import Function
+from playground.exchange.python_source import functions, tools
 from tests.tables import each_row
 
 GOOGLE = '''def f(city: str, days=3):

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from app.exchange.python_syntax import newer_syntax
-from app.exchange.tool_import import import_tools
+from playground.exchange.python_syntax import newer_syntax
+from playground.exchange.tool_import import import_tools
 
 OLD = (3, 11)
 RUNNING = tuple(sys.version_info)

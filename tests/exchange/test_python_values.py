@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.exchange.tool_import import import_tools
+from playground.exchange.tool_import import import_tools
 from tests.tables import each_row
 
 OPENAI = """{"type": "function", "function": {"name": "t", "description": "d",

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.events import (
+from playground.core.events import (
     CallChecked,
     CallDecided,
     CallEnded,
@@ -30,13 +30,19 @@ from app.core.events import (
     Source,
     Warned,
 )
-from app.core.settings import Profile
-from app.core.tools import Content, Tool, ToolResult
-from app.engine.export_session import is_private, look, redact_bundle
-from app.exchange.bundle import ExportFile, RecordedChunk, Recording, SessionBundle, read_session
-from app.exchange.export_formats import EXPORTS
-from app.exchange.session_redaction import redact_session
-from app.protocols.registry import CODECS
+from playground.core.settings import Profile
+from playground.core.tools import Content, Tool, ToolResult
+from playground.engine.export_session import is_private, look, redact_bundle
+from playground.exchange.bundle import (
+    ExportFile,
+    RecordedChunk,
+    Recording,
+    SessionBundle,
+    read_session,
+)
+from playground.exchange.export_formats import EXPORTS
+from playground.exchange.session_redaction import redact_session
+from playground.protocols.registry import CODECS
 from tests.factories import Log
 from tests.factories import settings as made
 from tests.tables import each_row

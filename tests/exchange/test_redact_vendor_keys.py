@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from app.engine.export_session import redact_bundle
-from app.exchange.export_formats import EXPORTS
+from playground.engine.export_session import redact_bundle
+from playground.exchange.export_formats import EXPORTS
 from tests.exchange.test_redact import planted, texts_of
 from tests.secrets.made_up_keys import RULES, made_up_key
 from tests.tables import each_row

@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from app.exchange.replay_read import READERS, calls_of
-from app.protocols.registry import CODECS
+from playground.exchange.replay_read import READERS, calls_of
+from playground.protocols.registry import CODECS
 from tests.tables import each_row
 
 CASES: Sequence[tuple[str, bytes, list[Any]]] = (

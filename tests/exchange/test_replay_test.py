@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from app.core.tools import Tool
-from app.exchange.bundle import RecordedChunk, Recording, SessionBundle
-from app.exchange.replay_read import calls_of
-from app.exchange.replay_test import NOTHING, write
+from playground.core.tools import Tool
+from playground.exchange.bundle import RecordedChunk, Recording, SessionBundle
+from playground.exchange.replay_read import calls_of
+from playground.exchange.replay_test import NOTHING, write
 from tests.exchange.asking import PROTOCOLS, Kind
 from tests.factories import WEATHER
 from tests.tables import each_row

@@ -2,16 +2,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.core.events import RequestSent
-from app.core.settings import Profile
-from app.exchange.requests_export import (
+from playground.core.events import RequestSent
+from playground.core.settings import Profile
+from playground.exchange.requests_export import (
     encode_request,
     export_request,
     package_base,
     request_of_turn,
     session_before,
 )
-from app.protocols.registry import CODECS
+from playground.protocols.registry import CODECS
 from tests.exchange.asking import PROTOCOLS, weather
 from tests.simulator.talking import accepted
 from tests.tables import each_row

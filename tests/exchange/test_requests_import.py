@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from app.core.messages import model_request
-from app.core.session import Prompt
-from app.core.settings import Profile
-from app.core.tools import ToolChoice
-from app.exchange.requests_import import ImportedRequest, read_requests, session_from_request
-from app.protocols.registry import CODECS
+from playground.core.messages import model_request
+from playground.core.session import Prompt
+from playground.core.settings import Profile
+from playground.core.tools import ToolChoice
+from playground.exchange.requests_import import ImportedRequest, read_requests, session_from_request
+from playground.protocols.registry import CODECS
 from tests.exchange.hostile import HOSTILE
 from tests.tables import each_row, rest_slow
 

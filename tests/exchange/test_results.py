@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.core.tools import Content, Tool, ToolResult, text_result
-from app.exchange.tool_export import results_data, wire_results
-from app.protocols.registry import CODECS
+from playground.core.tools import Content, Tool, ToolResult, text_result
+from playground.exchange.tool_export import results_data, wire_results
+from playground.protocols.registry import CODECS
 from tests.tables import each_row
 
 PIXEL = (

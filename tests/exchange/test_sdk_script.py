@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from app.exchange.requests_export import request_of_turn
-from app.exchange.sdk_script import TEMPLATES, literal, source, write
+from playground.exchange.requests_export import request_of_turn
+from playground.exchange.sdk_script import TEMPLATES, literal, source, write
 from tests.exchange.asking import PROTOCOLS, Kind, weather
 from tests.exchange.conftest import Heard
 from tests.tables import rest_slow

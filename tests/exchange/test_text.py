@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.exchange.parsers import (
+from playground.exchange.parsers import (
     Unreadable,
     json_lines,
     json_value,

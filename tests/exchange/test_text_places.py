@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.exchange.text_places import ToolLines, line_of_steps, text_root
-from app.exchange.tool_import import import_tools
+from playground.exchange.text_places import ToolLines, line_of_steps, text_root
+from playground.exchange.tool_import import import_tools
 from tests.tables import each_row
 
 Json = dict[str, Any]

@@ -6,9 +6,9 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from app.core.tools import FREEFORM, Tool
-from app.exchange.tool_export import tool_as_sent
-from app.protocols.registry import CODECS
+from playground.core.tools import FREEFORM, Tool
+from playground.exchange.tool_export import tool_as_sent
+from playground.protocols.registry import CODECS
 from tests.factories import ADD_EVENT
 from tests.tables import each_row
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.core.tools import FREEFORM
-from app.exchange.tool_dialects import read_tools
-from app.exchange.tool_entry import ImportedTool
-from app.exchange.tool_import import import_tools
+from playground.core.tools import FREEFORM
+from playground.exchange.tool_dialects import read_tools
+from playground.exchange.tool_entry import ImportedTool
+from playground.exchange.tool_import import import_tools
 from tests.tables import each_row
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import BadInput
-from app.core.serialization import to_data
-from app.core.tools import FREEFORM, Tool
-from app.exchange.tool_export import FORMATS, write_tools
-from app.exchange.tool_import import import_tools
-from app.executors.examples import EXAMPLES
+from playground.core.errors import BadInput
+from playground.core.serialization import to_data
+from playground.core.tools import FREEFORM, Tool
+from playground.exchange.tool_export import FORMATS, write_tools
+from playground.exchange.tool_import import import_tools
+from playground.executors.examples import EXAMPLES
 from tests.tables import each_row
 
 PLACE = {

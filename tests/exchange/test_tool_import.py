@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from app.exchange.tool_entry import ImportedTools
-from app.exchange.tool_import import import_tools
-from app.schema.strict_json import parse
+from playground.exchange.tool_entry import ImportedTools
+from playground.exchange.tool_import import import_tools
+from playground.schema.strict_json import parse
 from tests.exchange.hostile import HOSTILE, PYTHON
 from tests.tables import each_row
 
@@ -382,7 +382,7 @@ def test_a_large_text_that_is_no_json_is_parsed_once(
         parsed.append(len(text))
         return parse(text, *most)
 
-    monkeypatch.setattr("app.exchange.parsers.parse", counted)
+    monkeypatch.setattr("playground.exchange.parsers.parse", counted)
     assert "not valid JSON" in import_tools(text).problem
     assert parsed == [len(text)]
 
@@ -390,7 +390,7 @@ def test_a_large_text_that_is_no_json_is_parsed_once(
 WATCHED = """
 import json, os, sys
 import anyascii
-from app.exchange.tool_import import import_tools
+from playground.exchange.tool_import import import_tools
 
 FORBIDDEN = ("socket.", "subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn",
              "os.remove", "os.rename", "os.mkdir", "urllib.", "ctypes.", "exec")

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.exchange.tool_dialects import read_tools
-from app.exchange.tool_entry import ImportedTool
-from app.exchange.tool_import import import_tools
-from app.protocols.provider_tools import runner
+from playground.exchange.tool_dialects import read_tools
+from playground.exchange.tool_entry import ImportedTool
+from playground.exchange.tool_import import import_tools
+from playground.protocols.provider_tools import runner
 from tests.tables import each_row
 
 SKU = {"type": "object", "properties": {"sku": {"type": "string"}}, "required": ["sku"]}

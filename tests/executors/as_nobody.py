@@ -16,10 +16,10 @@ import os
 import sys
 from pathlib import Path
 
-from app.core.tools import Tool, ToolResult
-from app.executors import run_with_limits
-from app.executors.executor import Invocation
-from app.net import keys
+from playground.core.tools import Tool, ToolResult
+from playground.executors import run_with_limits
+from playground.executors.executor import Invocation
+from playground.net import keys
 from tests.executors.ending import TAKEN_S, Report, over_once
 
 NOBODY = 65534

@@ -162,10 +162,10 @@ def environment() -> Any:
 
 def importer() -> Any:
     try:
-        import app
+        import playground
     except ModuleNotFoundError:
-        return "no app"
-    return app.__file__
+        return "not found"
+    return str(playground.__file__)
 
 
 def raiser() -> Any:

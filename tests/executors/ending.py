@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from app.executors.executor import Invocation
+from playground.executors.executor import Invocation
 
 TAKEN_S = 500.0
 AT_WORK_S = 0.3

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import uvicorn
 
-from app.core.servers import Server
+from playground.core.servers import Server
 from tests.bounded import until
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -18,7 +18,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from app.executors.python import runner
+from playground.executors.python import runner
 from tests.executors.ending import TAKEN_S
 from tests.executors.test_python import ATTACKS, ROOT, alive, invocation
 from tests.executors.test_python import run as python_run
@@ -72,7 +72,11 @@ def run(
 ) -> tuple[str, str, list[str]]:
     """The result's text and kind, and what it told; as nobody where we are root."""
     words = [str(folder / "tools.py"), function, str(timeout_s), interpreter(), shown]
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "SOME_API_KEY": "canary"}
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(ROOT / "app"),
+        "SOME_API_KEY": "canary",
+    }
     done = subprocess.run(
         [sys.executable, str(SCRIPT), *words],
         capture_output=True,
@@ -183,7 +187,7 @@ def test_a_script_that_is_imported_leaves_the_way_to_modules_as_it_is(name: str)
     """Else what is imported after it might come from another installation."""
     before = list(sys.path)
     with as_it_was():
-        runpy.run_path(str(ROOT / "app" / f"{name}.py"), run_name="imported")
+        runpy.run_path(str(ROOT / "app/playground" / f"{name}.py"), run_name="imported")
         assert sys.path == before
 
 
@@ -191,7 +195,7 @@ def test_a_script_that_is_imported_leaves_the_way_to_modules_as_it_is(name: str)
 def test_a_tool_of_root_cannot_switch_the_kernel() -> None:
     """Its /proc is a new one, in which what a container shut would be open again."""
     code = """
-from app.executors.python import runner
+from playground.executors.python import runner
 def work():
     name = "/proc/sys/vm/swappiness"
     try:

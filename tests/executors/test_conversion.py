@@ -37,8 +37,8 @@ from typing import (
 import pydantic
 import pytest
 
-from app.executors.python import conversion
-from app.executors.python.conversion import TooMuch, Wrong, arguments_for, data_of
+from playground.executors.python import conversion
+from playground.executors.python.conversion import TooMuch, Wrong, arguments_for, data_of
 from tests.tables import each_row
 
 

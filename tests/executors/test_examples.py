@@ -8,14 +8,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from app.core.serialization import to_data
-from app.core.tools import Tool, ToolResult
-from app.executors import run_with_limits
-from app.executors.example_tools import calculator, get_weather
-from app.executors.examples import EXAMPLES
-from app.executors.executor import Invocation
-from app.schema.satisfy import satisfying
-from app.schema.validate import check_call, check_tool
+from playground.core.serialization import to_data
+from playground.core.tools import Tool, ToolResult
+from playground.executors import run_with_limits
+from playground.executors.example_tools import calculator, get_weather
+from playground.executors.examples import EXAMPLES
+from playground.executors.executor import Invocation
+from playground.schema.satisfy import satisfying
+from playground.schema.validate import check_call, check_tool
 from tests.tables import each_row
 
 BY_NAME = {tool.name: tool for tool in EXAMPLES}

@@ -10,9 +10,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from app.core.tools import Tool, ToolResult, text_result
-from app.executors.executor import CallCheck, Deadline, Invocation, Report
-from app.executors.run_with_limits import Executors
+from playground.core.tools import Tool, ToolResult, text_result
+from playground.executors.executor import CallCheck, Deadline, Invocation, Report
+from playground.executors.run_with_limits import Executors
 
 pytestmark = pytest.mark.anyio
 CALL = Invocation("s", "1.0", 1, Tool("t"), "{}", 0.02, 5_000, Path("/"), "k")

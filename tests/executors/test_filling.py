@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.core.arguments import ABSENT
-from app.executors.executor import (
+from playground.core.arguments import ABSENT
+from playground.executors.executor import (
     as_json,
     as_text,
     fill_template,

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.errors import BadInput
-from app.executors.http import request_of
+from playground.core.errors import BadInput
+from playground.executors.http import request_of
 from tests.tables import each_row
 
 URL = "https://api.example.com"

@@ -16,11 +16,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from app.core.tools import Tool
-from app.exchange.python_source import functions
-from app.executors import run_with_limits
-from app.executors.executor import Invocation
-from app.executors.python import conversion, location, runner
+from playground.core.tools import Tool
+from playground.exchange.python_source import functions
+from playground.executors import run_with_limits
+from playground.executors.executor import Invocation
+from playground.executors.python import conversion, location, runner
 from tests.tables import each_row
 
 TOOLS = '''

@@ -14,10 +14,10 @@ from urllib.parse import quote
 import anyio
 import pytest
 
-from app.core.tools import Tool, ToolResult
-from app.executors.executor import Invocation
-from app.executors.http import Http, keys_of
-from app.net.keys import DEFAULT_ORIGINS, Keys
+from playground.core.tools import Tool, ToolResult
+from playground.executors.executor import Invocation
+from playground.executors.http import Http, keys_of
+from playground.net.keys import DEFAULT_ORIGINS, Keys
 from tests.net.tool_server import Server, answered, serving
 from tests.tables import each_row
 

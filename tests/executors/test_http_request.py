@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.errors import BadInput
-from app.executors.http import request_of
+from playground.core.errors import BadInput
+from playground.executors.http import request_of
 from tests.tables import each_row
 
 BASE = "https://api.example.com"

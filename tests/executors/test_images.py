@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from app.executors.executor import image_content
+from playground.executors.executor import image_content
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,14 @@ from typing import Any
 import anyio
 import pytest
 
-from app.core.errors import BadInput
-from app.core.servers import Accepted, Server, fingerprint
-from app.core.tools import Tool, ToolResult
-from app.executors.executor import CallCheck, Deadline, Invocation
-from app.executors.mcp import executor as mcp_module
-from app.executors.mcp.executor import Mcp
-from app.executors.mcp.process import TAIL
-from app.executors.run_with_limits import Executors
+from playground.core.errors import BadInput
+from playground.core.servers import Accepted, Server, fingerprint
+from playground.core.tools import Tool, ToolResult
+from playground.executors.executor import CallCheck, Deadline, Invocation
+from playground.executors.mcp import executor as mcp_module
+from playground.executors.mcp.executor import Mcp
+from playground.executors.mcp.process import TAIL
+from playground.executors.run_with_limits import Executors
 from tests.bounded import until
 from tests.executors.mcp_servers import alive, by_stdio, lines, served
 from tests.tables import rest_slow
@@ -313,7 +313,7 @@ async def test_server_with_a_start_time_is_given_up_after_that_time(word: str, w
 async def test_a_server_that_floods_or_babbles_is_stopped(
     word: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.executors.mcp.process.MAX_LINES", 300)
+    monkeypatch.setattr("playground.executors.mcp.process.MAX_LINES", 300)
     async with world(by_stdio(word)) as one:
         result = await one.run("t")
         assert result.is_error
@@ -384,11 +384,11 @@ async def test_closing_ends_the_server_and_what_it_left_behind(tmp_path: Path) -
 async def test_a_connection_that_rests_is_closed_and_made_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("app.executors.mcp.connection.IDLE_S", 1.0)
+    monkeypatch.setattr("playground.executors.mcp.connection.IDLE_S", 1.0)
     async with world(by_stdio("fine")) as one:
         await one.accept_all()
         code = (await one.checked("add")).code
         peer = one.mcp.peer(one.server)
         await until(lambda: not peer.open)
-        monkeypatch.setattr("app.executors.mcp.connection.IDLE_S", PATIENCE_S)
+        monkeypatch.setattr("playground.executors.mcp.connection.IDLE_S", PATIENCE_S)
         assert (await one.run("add", {"a": 1, "b": 1}, code=code)).text == "2"

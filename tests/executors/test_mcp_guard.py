@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from app.executors.mcp import guard as mcp_guard
+from playground.executors.mcp import guard as mcp_guard
 from tests.executors.mcp_servers import ROOT, alive, ended, lines
 
 pytestmark = pytest.mark.anyio

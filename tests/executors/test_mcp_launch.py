@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.errors import BadInput
-from app.core.servers import Server
-from app.executors.mcp.process import Launch, check_launch, fill_references, launch_of, references
+from playground.core.errors import BadInput
+from playground.core.servers import Server
+from playground.executors.mcp.process import (
+    Launch,
+    check_launch,
+    fill_references,
+    launch_of,
+    references,
+)
 
 OURS = {"PATH": "/bin", "HOME": "/home/me", "LC_ALL": "C", "SECRET_KEY": "canary", "EMPTY": ""}
 

@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 
-from app.core.tools import NAME, Content, ToolResult
-from app.executors.mcp.connection import MAX_DESCRIPTION, library_name, listed_tools, result_of
+from playground.core.tools import NAME, Content, ToolResult
+from playground.executors.mcp.connection import (
+    MAX_DESCRIPTION,
+    library_name,
+    listed_tools,
+    result_of,
+)
 from tests.tables import each_row
 
 PNG = (

@@ -14,8 +14,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from app.core.servers import Accepted, Server
-from app.executors.mcp import executor as mcp_module
+from playground.core.servers import Accepted, Server
+from playground.executors.mcp import executor as mcp_module
 from tests.bounded import until
 from tests.executors.mcp_servers import by_stdio, serving
 from tests.executors.test_mcp import PATIENCE_S, World, world
@@ -73,7 +73,7 @@ async def test_a_start_that_is_given_up_leaves_no_pipe_open(
         ends.append(os.dup(lifeline))
         await anyio.sleep_forever()
 
-    monkeypatch.setattr("app.executors.mcp.process._start", never)
+    monkeypatch.setattr("playground.executors.mcp.process._start", never)
     async with world(by_stdio("deaf")) as one:
         check = asyncio.create_task(one.checked("t"))
         await until(lambda: bool(ends))
@@ -159,7 +159,7 @@ async def flooding(scope: Any, receive: Any, send: Any) -> None:
 async def test_a_stream_over_http_that_never_ends_is_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("app.executors.mcp.process.MAX_LINES", 30)
+    monkeypatch.setattr("playground.executors.mcp.process.MAX_LINES", 30)
     async with serving(flooding) as url, world(Server("f", url=url + "/", private=True)) as one:
         with anyio.fail_after(20):
             await one.mcp.list_tools(one.server, PATIENCE_S)

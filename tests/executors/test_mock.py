@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from app.core.tools import Tool
-from app.executors import mock
-from app.executors.executor import Invocation
-from app.executors.mock import Mock
-from app.schema.validate import check_call
+from playground.core.tools import Tool
+from playground.executors import mock
+from playground.executors.executor import Invocation
+from playground.executors.mock import Mock
+from playground.schema.validate import check_call
 from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio

@@ -11,13 +11,13 @@ from typing import Any
 import anyio
 import pytest
 
-from app.core.servers import Accepted, Server, fingerprint
-from app.core.tools import Tool
-from app.executors.executor import Invocation
-from app.executors.mcp.executor import Mcp
-from app.executors.mock import Mock
-from app.executors.output_schema import NO_STRUCTURE
-from app.secrets.redaction import Redactor
+from playground.core.servers import Accepted, Server, fingerprint
+from playground.core.tools import Tool
+from playground.executors.executor import Invocation
+from playground.executors.mcp.executor import Mcp
+from playground.executors.mock import Mock
+from playground.executors.output_schema import NO_STRUCTURE
+from playground.secrets.redaction import Redactor
 from tests.executors.mcp_servers import by_stdio
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]

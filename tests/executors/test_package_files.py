@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from app.core.tools import Tool
-from app.executors.executor import Invocation
-from app.executors.python.executor import Python
-from app.executors.python.location import locate
+from playground.core.tools import Tool
+from playground.executors.executor import Invocation
+from playground.executors.python.executor import Python
+from playground.executors.python.location import locate
 from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio

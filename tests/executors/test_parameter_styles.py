@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import BadInput
-from app.executors.http import request_of
-from app.executors.parameter_styles import write_value
+from playground.core.errors import BadInput
+from playground.executors.http import request_of
+from playground.executors.parameter_styles import write_value
 from tests.tables import each_row
 
 BASE = "https://api.example.com"

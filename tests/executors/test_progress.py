@@ -7,8 +7,8 @@ import asyncio
 import anyio
 import pytest
 
-from app.executors import executor
-from app.executors.executor import ThrottledProgress
+from playground.executors import executor
+from playground.executors.executor import ThrottledProgress
 
 pytestmark = pytest.mark.anyio
 Told = list[tuple[str, float | None, str]]

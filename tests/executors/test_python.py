@@ -18,10 +18,10 @@ from typing import Any
 import anyio
 import pytest
 
-from app.core.tools import Tool, ToolResult
-from app.executors import run_with_limits
-from app.executors.executor import Invocation
-from app.executors.python import executor, runner
+from playground.core.tools import Tool, ToolResult
+from playground.executors import run_with_limits
+from playground.executors.executor import Invocation
+from playground.executors.python import executor, runner
 from tests.executors.ending import TAKEN_S, over_once
 from tests.tables import rest_slow
 
@@ -83,7 +83,6 @@ def alive(folder: Path) -> list[int]:
             ("spelled", '{"number": 12345678901234567890.0}', "int 12345678901234567890"),
             ("spelled", '{"number": 0.10}', "float 0.1"),
             ("odd_values", "{}", '{"point": {"x": 1, "tags": ["a", "b"]}, "path": "a/b"}'),
-            ("importer", "{}", "no app"),
             ("installed", "{}", "nothing of ours"),
             ("threads", "{}", "did not wait"),
             ("leaver", "{}", "left one behind"),
@@ -196,10 +195,10 @@ async def test_a_function_finds_which_call_it_answers(folder: Path) -> None:
     }
 
 
-async def test_their_own_app_is_found(folder: Path) -> None:
-    (folder / "app.py").write_text("")
+async def test_a_tool_that_imports_its_own_playground_gets_it(folder: Path) -> None:
+    (folder / "playground.py").write_text("")
     result = await run(invocation(folder, "importer"))
-    assert result.text == str(folder / "app.py")
+    assert result.text == str(folder / "playground.py")
 
 
 async def test_prints_are_progress_and_not_the_result(folder: Path) -> None:

@@ -15,12 +15,12 @@ from typing import Any
 import anyio
 import pytest
 
-from app.core.tools import Tool, ToolResult
-from app.executors import run_with_limits
-from app.executors.executor import Invocation
-from app.executors.python import executor
-from app.executors.python.executor import Python
-from app.executors.run_with_limits import Executors
+from playground.core.tools import Tool, ToolResult
+from playground.executors import run_with_limits
+from playground.executors.executor import Invocation
+from playground.executors.python import executor
+from playground.executors.python.executor import Python
+from playground.executors.run_with_limits import Executors
 from tests.bounded import until
 from tests.executors.ending import TAKEN_S, over_once
 from tests.executors.test_python import alive

@@ -13,10 +13,10 @@ from typing import Any
 import anyio
 import pytest
 
-from app.core.tools import Tool, ToolResult
-from app.executors import run_with_limits
-from app.executors.executor import Invocation, Report
-from app.executors.python import executor, runner
+from playground.core.tools import Tool, ToolResult
+from playground.executors import run_with_limits
+from playground.executors.executor import Invocation, Report
+from playground.executors.python import executor, runner
 from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio

@@ -11,12 +11,12 @@ from typing import Any
 import anyio
 import pytest
 
-from app.core import servers as core_servers
-from app.core.tools import AnsweredBy, Tool, ToolResult, text_result
-from app.executors import run_with_limits
-from app.executors.executor import CallCheck, Invocation, Report
-from app.executors.mcp.executor import Mcp
-from app.executors.mock import Mock
+from playground.core import servers as core_servers
+from playground.core.tools import AnsweredBy, Tool, ToolResult, text_result
+from playground.executors import run_with_limits
+from playground.executors.executor import CallCheck, Invocation, Report
+from playground.executors.mcp.executor import Mcp
+from playground.executors.mock import Mock
 from tests.executors import mcp_servers
 from tests.net.tool_server import Reader, Server, Writer, answered, serving
 from tests.tables import rest_slow

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app.core.errors import Refused
-from app.net.addresses import MAY_REACH, CheckedAddress, checked_address
+from playground.core.errors import Refused
+from playground.net.addresses import MAY_REACH, CheckedAddress, checked_address
 from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio

@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import pytest
 
-from app.core.settings import Limits
-from app.net.client import HttpClient
+from playground.core.settings import Limits
+from playground.net.client import HttpClient
 from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio

@@ -18,9 +18,9 @@ from typing import Any
 import httpcore
 import pytest
 
-from app.core.settings import Limits
-from app.net.client import HttpClient, NetworkError, ProviderResponse
-from app.net.fetch import fetch
+from playground.core.settings import Limits
+from playground.net.client import HttpClient, NetworkError, ProviderResponse
+from playground.net.fetch import fetch
 from tests.clock import loop_clock, on_asyncio
 
 pytestmark = pytest.mark.anyio

@@ -6,8 +6,8 @@ import socket
 import ssl
 from datetime import UTC, datetime
 
-from app.net.client import connect_reason, retry_after
-from app.protocols.base import rate_limits
+from playground.net.client import connect_reason, retry_after
+from playground.protocols.base import rate_limits
 from tests.tables import each_row
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.net.client import MOST_QUOTED, NetworkError
-from app.secrets.redaction import Redactor
+from playground.net.client import MOST_QUOTED, NetworkError
+from playground.secrets.redaction import Redactor
 from tests.tables import each_row
 
 KEY = "sk-canary-0123456789"

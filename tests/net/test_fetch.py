@@ -12,9 +12,9 @@ import anyio
 import httpx
 import pytest
 
-from app.core.errors import Refused
-from app.net.client import NetworkError
-from app.net.fetch import CheckedTransport, FetchResponse, fetch
+from playground.core.errors import Refused
+from playground.net.client import NetworkError
+from playground.net.fetch import CheckedTransport, FetchResponse, fetch
 from tests.net.tool_server import Reader, Writer, answered, serving
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ import pytest
 
 CODE = """
 import ctypes, os, subprocess
-from app.net.keys import PR_SET_DUMPABLE, harden_process
+from playground.net.keys import PR_SET_DUMPABLE, harden_process
 if os.getuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # as in a program just started

@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from app.net.client import MOST_PIECE, Decompressor
+from playground.net.client import MOST_PIECE, Decompressor
 from tests.tables import each_row
 
 TEXT = b"data: hello\n\n" * 500

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.errors import BadInput
-from app.core.providers import profiles
-from app.core.settings import Profile, Protocol
-from app.net.keys import (
+from playground.core.errors import BadInput
+from playground.core.providers import profiles
+from playground.core.settings import Profile, Protocol
+from playground.net.keys import (
     DEFAULT_ORIGINS,
     Keys,
     is_near,

@@ -10,8 +10,8 @@ import anyio
 import httpx2
 import pytest
 
-from app.core.errors import BadInput, Refused
-from app.net.mcp_http import McpTransport, streams
+from playground.core.errors import BadInput, Refused
+from playground.net.mcp_http import McpTransport, streams
 from tests.net.tool_server import answered, serving
 from tests.tables import rest_slow
 
@@ -87,7 +87,7 @@ async def test_a_404_of_a_session_or_in_json_is_an_answer() -> None:
 
 
 async def test_an_answer_has_a_measure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.net.mcp_http.MAX_MESSAGE", 1024 * 1024)
+    monkeypatch.setattr("playground.net.mcp_http.MAX_MESSAGE", 1024 * 1024)
     async with serving(answered(b"x" * (1024 * 1024 + 1))) as server:
         url = f"http://127.0.0.1:{server.port}/mcp"
         with pytest.raises(Refused, match="sent more than 1 MB"):

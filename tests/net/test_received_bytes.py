@@ -11,7 +11,7 @@ import httpcore
 import pytest
 from httpcore._backends.anyio import AnyIOStream
 
-from app.net.connections import listen, start_listening
+from playground.net.connections import listen, start_listening
 
 pytestmark = pytest.mark.anyio
 

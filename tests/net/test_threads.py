@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from app.net.threads import run_apart
+from playground.net.threads import run_apart
 from tests.bounded import within
 from tests.served import ROOT, environment
 
@@ -32,7 +32,7 @@ def test_the_result_and_the_error_of_the_work_come_back() -> None:
 
 ENDLESS = """
 import asyncio, threading
-from app.net.threads import run_apart
+from playground.net.threads import run_apart
 
 async def main():
     begun = threading.Event()

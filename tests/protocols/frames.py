@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings
 
-from app.core.events import (
+from playground.core.events import (
     PartDelta,
     PartEnded,
     PartStarted,
@@ -18,8 +18,8 @@ from app.core.events import (
     Warned,
     WireEvent,
 )
-from app.protocols.base import Spanned
-from app.protocols.registry import codec
+from playground.protocols.base import Spanned
+from playground.protocols.registry import codec
 
 DONE = "[DONE]"
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

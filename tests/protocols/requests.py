@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.core.messages import Message, MessagePart, ModelRequest
-from app.core.tools import Content, Tool, ToolChoice
-from app.protocols.base import WireRequest
-from app.protocols.registry import codec
+from playground.core.messages import Message, MessagePart, ModelRequest
+from playground.core.tools import Content, Tool, ToolChoice
+from playground.protocols.base import WireRequest
+from playground.protocols.registry import codec
 
 TOOL = Tool("f", "Does f.", {"type": "object", "properties": {"x": {"type": "integer"}}})
 CLOSED: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}

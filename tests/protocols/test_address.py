@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.protocols.base import join_url, url_parts
+from playground.protocols.base import join_url, url_parts
 from tests.tables import each_row
 
 GOOGLE = "https://generativelanguage.googleapis.com"

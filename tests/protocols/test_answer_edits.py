@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.events import PartEnded, ResponseEnded
-from app.protocols.answer_edits import (
+from playground.core.events import PartEnded, ResponseEnded
+from playground.protocols.answer_edits import (
     BeforeCalls,
     Edit,
     NewArguments,
@@ -22,7 +22,7 @@ from app.protocols.answer_edits import (
     edit_answer,
     join_answers,
 )
-from app.protocols.framing import Framer
+from playground.protocols.framing import Framer
 from tests.protocols.answers import PROTOCOLS, AnswerPart, body, call, text, thinking
 from tests.protocols.frames import UNHURRIED, end_of, events_of, parts_of
 from tests.tables import each_row

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from app.core.events import PartEnded, PartStarted
-from app.protocols.answer_edits import (
+from playground.core.events import PartEnded, PartStarted
+from playground.protocols.answer_edits import (
     BeforeCalls,
     Edit,
     NewArguments,
@@ -16,7 +16,7 @@ from app.protocols.answer_edits import (
     TakeOut,
     edit_answer,
 )
-from app.protocols.server import IdSource, ModelReply, ReplyBlock
+from playground.protocols.server import IdSource, ModelReply, ReplyBlock
 from tests.protocols import gemini, responses
 from tests.protocols.answers import PROTOCOLS, body, call, text, thinking
 from tests.protocols.frames import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.commands.decode import decode
-from app.core.events import PartEnded, ResponseEnded, ResponseFailed, Warned
-from app.protocols.anthropic.decode import CODEC, label, models
-from app.protocols.base import ModelInfo
+from playground.commands.decode import decode
+from playground.core.events import PartEnded, ResponseEnded, ResponseFailed, Warned
+from playground.protocols.anthropic.decode import CODEC, label, models
+from playground.protocols.base import ModelInfo
 from tests.protocols.frames import (
     codes_of,
     end_of,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from app.core.messages import Message, MessagePart, ModelRequest
-from app.core.tools import FREEFORM, Tool, ToolChoice
+from playground.core.messages import Message, MessagePart, ModelRequest
+from playground.core.tools import FREEFORM, Tool, ToolChoice
 from tests.protocols.requests import (
     IMAGE,
     assistant,

@@ -13,19 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.messages import Message, MessagePart, ModelRequest
-from app.core.tools import Content
-from app.protocols.body_edits import (
+from playground.core.messages import Message, MessagePart, ModelRequest
+from playground.core.tools import Content
+from playground.protocols.body_edits import (
     ProviderAnswer,
     ResultEdit,
     edit_results,
     replace_answer,
     result_keys,
 )
-from app.protocols.raw_json import Quoted
-from app.protocols.registry import CODECS, REQUEST_READERS
-from app.protocols.request import RequestItem, RequestNotes, ResultMessage
-from app.protocols.server import BadRequest, ModelReply, ReplyBlock, call
+from playground.protocols.raw_json import Quoted
+from playground.protocols.registry import CODECS, REQUEST_READERS
+from playground.protocols.request import RequestItem, RequestNotes, ResultMessage
+from playground.protocols.server import BadRequest, ModelReply, ReplyBlock, call
 from tests.protocols.answers import PROTOCOLS
 from tests.protocols.requests import TOOL, assistant, request, results, user
 from tests.protocols.requests import call as call_part

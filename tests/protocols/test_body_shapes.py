@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.protocols.server import ANY, BadRequest, Citation, Phrases, Shape, check_shape, must
+from playground.protocols.server import ANY, BadRequest, Citation, Phrases, Shape, check_shape, must
 from tests.tables import each_row
 
 SOURCE = Citation("the test")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.core.events import PartStarted, Warned
+from playground.core.events import PartStarted, Warned
 from tests.protocols.frames import calls as chat_calls
 from tests.protocols.frames import (
     chunk,

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from app.protocols.answer_edits import BeforeCalls
-from app.protocols.base import UNREAD
-from app.protocols.call_search import has_call, has_unlocated_call
-from app.protocols.framing import MAX_TEXT
-from app.protocols.registry import codec
+from playground.protocols.answer_edits import BeforeCalls
+from playground.protocols.base import UNREAD
+from playground.protocols.call_search import has_call, has_unlocated_call
+from playground.protocols.framing import MAX_TEXT
+from playground.protocols.registry import codec
 from tests.protocols.answers import PROTOCOLS, body, call, text, thinking
 from tests.protocols.frames import DONE, chunk, line, lines, sse
 from tests.tables import each_row

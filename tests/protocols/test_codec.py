@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.events import (
+from playground.core.events import (
     PartDelta,
     PartEnded,
     ResponseEnded,
     ResponseFailed,
     Warned,
 )
-from app.core.serialization import to_row
-from app.protocols.registry import CODECS
+from playground.core.serialization import to_row
+from playground.protocols.registry import CODECS
 from tests.bounded import within
 from tests.protocols import gemini, responses
 from tests.protocols.frames import (

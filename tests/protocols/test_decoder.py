@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.events import EndReason, PartEnded, ResponseEnded, Usage
-from app.protocols.decoder import MOST_ALIKE, MOST_TOKENS, EventBuilder
+from playground.core.events import EndReason, PartEnded, ResponseEnded, Usage
+from playground.protocols.decoder import MOST_ALIKE, MOST_TOKENS, EventBuilder
 from tests.protocols.frames import UNHURRIED, codes_of, end_of, obey_the_grammar
 from tests.tables import each_row
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.commands.decode import decode
-from app.core.events import PartDelta, PartStarted, ResponseEnded, ResponseFailed, Warned
+from playground.commands.decode import decode
+from playground.core.events import PartDelta, PartStarted, ResponseEnded, ResponseFailed, Warned
 from tests.protocols import answers
 from tests.protocols.answers import PROTOCOLS
 from tests.protocols.frames import (

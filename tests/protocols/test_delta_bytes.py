@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.protocols.framing import bytes_of, text_literals, token_lists
+from playground.protocols.framing import bytes_of, text_literals, token_lists
 from tests.peaks import peak_of
 
 FRAME = r'{"text": "aé\n\u00e9b"}'.encode()

@@ -10,12 +10,12 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.core.decide import Record, next_commands
-from app.core.events import CallDecided, Event
-from app.core.rules import Rule
-from app.core.session import Call
-from app.core.tools import Tool
-from app.protocols.registry import codec
+from playground.core.decide import Record, next_commands
+from playground.core.events import CallDecided, Event
+from playground.core.rules import Rule
+from playground.core.session import Call
+from playground.core.tools import Tool
+from playground.protocols.registry import codec
 from tests.playbook import begun, checked, opened, session
 
 SEAT_MAP = Tool("seat_map", "Shows it.", {"type": "object"}, "mock", {"result": "ok"})

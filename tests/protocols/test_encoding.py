@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.errors import BadInput
-from app.core.messages import model_request
-from app.core.reducer import fold
-from app.core.settings import PROTOCOLS, Profile
-from app.core.tools import Tool, ToolChoice
-from app.protocols.base import WireRequest
-from app.protocols.encoder import sound_object
-from app.protocols.registry import CODECS, codec
+from playground.core.errors import BadInput
+from playground.core.messages import model_request
+from playground.core.reducer import fold
+from playground.core.settings import PROTOCOLS, Profile
+from playground.core.tools import Tool, ToolChoice
+from playground.protocols.base import WireRequest
+from playground.protocols.encoder import sound_object
+from playground.protocols.registry import CODECS, codec
 from tests.factories import Log, settings
 from tests.protocols import responses
 from tests.protocols.frames import DONE, UNHURRIED, chunk, fragment, message, parts_of, spanned, sse

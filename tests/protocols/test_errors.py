@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.protocols.base import asked_wait, http_sentence, not_api_sentence, read_error
+from playground.protocols.base import asked_wait, http_sentence, not_api_sentence, read_error
 from tests.tables import each_row
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.protocols.framing import Frame, Framer
+from playground.protocols.framing import Frame, Framer
 from tests.protocols.frames import UNHURRIED
 from tests.tables import each_row
 

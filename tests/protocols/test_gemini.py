@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from app.core.events import ResponseEnded, ResponseFailed, Usage, Warned
-from app.core.limits import read_and_written, written
-from app.core.messages import Message, MessagePart, ModelRequest
-from app.core.tools import ToolChoice
-from app.protocols.answer_edits import TakeOut, edit_answer
-from app.protocols.base import ModelInfo
-from app.protocols.gemini.decode import CODEC, label
-from app.protocols.gemini.request import READER
-from app.protocols.request import AnswerMessage, RequestNotes
+from playground.core.events import ResponseEnded, ResponseFailed, Usage, Warned
+from playground.core.limits import read_and_written, written
+from playground.core.messages import Message, MessagePart, ModelRequest
+from playground.core.tools import ToolChoice
+from playground.protocols.answer_edits import TakeOut, edit_answer
+from playground.protocols.base import ModelInfo
+from playground.protocols.gemini.decode import CODEC, label
+from playground.protocols.gemini.request import READER
+from playground.protocols.request import AnswerMessage, RequestNotes
 from tests.protocols.frames import codes_of, end_of, events_of, parts_of, spanned, sse
 from tests.protocols.gemini import at, call, event, growing, text
 from tests.tables import each_row

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.protocols.gemini.decode import GrowingArguments
+from playground.protocols.gemini.decode import GrowingArguments
 from tests.protocols.gemini import at
 from tests.tables import each_row
 

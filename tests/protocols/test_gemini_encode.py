@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from app.core.messages import Message, MessagePart, ModelRequest, model_request
-from app.core.reducer import fold
-from app.core.settings import Profile
-from app.core.tools import FREEFORM, Tool, ToolChoice
-from app.protocols.base import join_url
-from app.protocols.gemini.limits import SKIP_VALIDATOR
-from app.protocols.gemini.request import key_header
-from app.protocols.registry import codec
+from playground.core.messages import Message, MessagePart, ModelRequest, model_request
+from playground.core.reducer import fold
+from playground.core.settings import Profile
+from playground.core.tools import FREEFORM, Tool, ToolChoice
+from playground.protocols.base import join_url
+from playground.protocols.gemini.limits import SKIP_VALIDATOR
+from playground.protocols.gemini.request import key_header
+from playground.protocols.registry import codec
 from tests.factories import Log, settings
 from tests.protocols import gemini
 from tests.protocols.frames import parts_of, spanned, sse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.protocols.gemini.decode import BROKEN, REASONS, block_reason, finish_reason
+from playground.protocols.gemini.decode import BROKEN, REASONS, block_reason, finish_reason
 from tests.tables import each_row
 
 

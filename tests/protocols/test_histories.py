@@ -14,19 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.events import CallDecided, CallEnded, PromptAdded, RunStopped
-from app.core.messages import MessagePart, model_request
-from app.core.reducer import fold
-from app.core.session import Session
-from app.core.settings import PROTOCOLS, Profile, Protocol
-from app.core.tools import Content, Tool, ToolChoice, text_result
-from app.protocols.anthropic.limits import CALL_ID as ANTHROPIC_ID
-from app.protocols.base import WireRequest
-from app.protocols.ollama.limits import CALL_ID as OLLAMA_ID
-from app.protocols.openai_chat.limits import CALL_ID as CHAT_ID
-from app.protocols.openai_chat.limits import SHORT_CALL_ID
-from app.protocols.openai_responses.limits import CALL_ID as RESPONSES_ID
-from app.protocols.registry import ENDS, codec
+from playground.core.events import CallDecided, CallEnded, PromptAdded, RunStopped
+from playground.core.messages import MessagePart, model_request
+from playground.core.reducer import fold
+from playground.core.session import Session
+from playground.core.settings import PROTOCOLS, Profile, Protocol
+from playground.core.tools import Content, Tool, ToolChoice, text_result
+from playground.protocols.anthropic.limits import CALL_ID as ANTHROPIC_ID
+from playground.protocols.base import WireRequest
+from playground.protocols.ollama.limits import CALL_ID as OLLAMA_ID
+from playground.protocols.openai_chat.limits import CALL_ID as CHAT_ID
+from playground.protocols.openai_chat.limits import SHORT_CALL_ID
+from playground.protocols.openai_responses.limits import CALL_ID as RESPONSES_ID
+from playground.protocols.registry import ENDS, codec
 from tests.factories import Log, settings
 from tests.protocols import responses
 from tests.protocols.frames import (

@@ -12,23 +12,23 @@ from typing import Any
 
 import pytest
 
-from app.core.settings import PROTOCOLS
-from app.core.tools import Tool
-from app.protocols.anthropic import limits as anthropic
-from app.protocols.gemini import limits as gemini
-from app.protocols.limits import Limit, LimitTable, SentTool, recursive_refs
-from app.protocols.lint import acceptance_matrix, findings, of_group
-from app.protocols.ollama import limits as ollama
-from app.protocols.openai_chat import limits as openai_chat
-from app.protocols.openai_responses import limits as openai_responses
-from app.protocols.registry import LIMITS
-from app.protocols.server import Citation
-from app.protocols.vendor_limits import VENDOR_LIMITS
+from playground.core.settings import PROTOCOLS
+from playground.core.tools import Tool
+from playground.protocols.anthropic import limits as anthropic
+from playground.protocols.gemini import limits as gemini
+from playground.protocols.limits import Limit, LimitTable, SentTool, recursive_refs
+from playground.protocols.lint import acceptance_matrix, findings, of_group
+from playground.protocols.ollama import limits as ollama
+from playground.protocols.openai_chat import limits as openai_chat
+from playground.protocols.openai_responses import limits as openai_responses
+from playground.protocols.registry import LIMITS
+from playground.protocols.server import Citation
+from playground.protocols.vendor_limits import VENDOR_LIMITS
 from tests.counted import lines_of
 from tests.simulator.constructs import CONSTRUCTS, Construct, closed
 from tests.simulator.test_constructs import as_table, refusal, sent
 
-APP = Path(__file__).parents[2] / "app"
+APP = Path(__file__).parents[2] / "app/playground"
 MODULES: Mapping[str, Any] = {
     "anthropic": anthropic,
     "openai_chat": openai_chat,
@@ -163,7 +163,7 @@ def chain(length: int, last: str) -> dict[str, Any]:
 def test_each_ref_is_followed_once() -> None:
     """Of a tool that somebody sent nobody waits for the square of its definitions."""
     twenty, hundred = (
-        lines_of("app/protocols", partial(recursive_refs, chain(n, "end"))) for n in (20, 100)
+        lines_of("protocols", partial(recursive_refs, chain(n, "end"))) for n in (20, 100)
     )
     assert hundred < 6 * twenty
     circle = recursive_refs(chain(5, "d3"))

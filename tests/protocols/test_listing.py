@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.protocols.base import ModelInfo, model_entries
-from app.protocols.registry import CODECS
+from playground.protocols.base import ModelInfo, model_entries
+from playground.protocols.registry import CODECS
 from tests.tables import each_row
 
 ONE = {"id": "m", "name": "m", "model": "m"}

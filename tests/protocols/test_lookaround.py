@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.protocols.openai_chat.limits import has_lookaround, takes_lookaround
+from playground.protocols.openai_chat.limits import has_lookaround, takes_lookaround
 from tests.tables import each_row
 
 

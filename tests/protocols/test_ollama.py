@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.commands.decode import decode
-from app.core.events import ResponseEnded, ResponseFailed
-from app.protocols.base import ModelInfo
-from app.protocols.ollama.decode import key_header, label, models
+from playground.commands.decode import decode
+from playground.core.events import ResponseEnded, ResponseFailed
+from playground.protocols.base import ModelInfo
+from playground.protocols.ollama.decode import key_header, label, models
 from tests.protocols.frames import codes_of, end_of, events_of, line, lines, parts_of
 from tests.tables import each_row
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.commands.decode import decode
-from app.core.events import ResponseEnded, ResponseFailed, Warned
-from app.protocols.openai_chat.decode import label, merge_details
+from playground.commands.decode import decode
+from playground.core.events import ResponseEnded, ResponseFailed, Warned
+from playground.protocols.openai_chat.decode import label, merge_details
 from tests.protocols.frames import (
     DONE,
     calls,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from app.commands.decode import decode
+from playground.commands.decode import decode
 from tests import counted
 from tests.protocols.frames import DONE, calls, chunk, codes_of, events_of, fragment, parts_of, sse
 from tests.tables import each_row
@@ -264,7 +264,7 @@ def test_arguments_that_replace_others_are_told(
 
 def test_a_finish_reason_does_not_look_at_every_call_again() -> None:
     """Four times as many calls and finish reasons are four times the work."""
-    few, many = (counted.lines_of("app/protocols", partial(_finished_often, n)) for n in (20, 80))
+    few, many = (counted.lines_of("protocols", partial(_finished_often, n)) for n in (20, 80))
     assert many <= 4.4 * few, many / few
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.core.messages import Message, MessagePart
-from app.core.tools import FREEFORM, Tool, ToolChoice
+from playground.core.messages import Message, MessagePart
+from playground.core.tools import FREEFORM, Tool, ToolChoice
 from tests.protocols.requests import (
     IMAGE,
     assistant,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.protocols.base import ModelInfo
-from app.protocols.openai_chat.decode import models
+from playground.protocols.base import ModelInfo
+from playground.protocols.openai_chat.decode import models
 from tests.tables import each_row
 
 

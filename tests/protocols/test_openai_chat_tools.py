@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.core.tools import FREEFORM, Tool, ToolChoice
-from app.protocols.openai_chat.request import QUIRKS
+from playground.core.tools import FREEFORM, Tool, ToolChoice
+from playground.protocols.openai_chat.request import QUIRKS
 from tests.protocols.requests import encoded, request
 from tests.tables import each_row
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.commands.decode import decode
-from app.core.events import ResponseEnded, ResponseFailed, Warned
-from app.protocols.openai_responses.decode import key_header, label, models
+from playground.commands.decode import decode
+from playground.core.events import ResponseEnded, ResponseFailed, Warned
+from playground.protocols.openai_responses.decode import key_header, label, models
 from tests.protocols.frames import DONE, codes_of, end_of, events_of, parts_of, sse
 from tests.protocols.responses import (
     added,

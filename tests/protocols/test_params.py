@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import BadInput
-from app.core.settings import PROTOCOLS
-from app.protocols.parameters import SAME, THINKING, supported_params
+from playground.core.errors import BadInput
+from playground.core.settings import PROTOCOLS
+from playground.protocols.parameters import SAME, THINKING, supported_params
 from tests.protocols.requests import encoded, request
 from tests.tables import each_row
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from app.core.tools import Tool
-from app.protocols.registry import CODECS
+from playground.core.tools import Tool
+from playground.protocols.registry import CODECS
 from tests.protocols.requests import encoded, request
 from tests.tables import each_row
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.errors import BadInput
-from app.core.settings import PROTOCOLS
-from app.protocols.registry import CODECS, codec
+from playground.core.errors import BadInput
+from playground.core.settings import PROTOCOLS
+from playground.protocols.registry import CODECS, codec
 from tests.tables import each_row
 
 

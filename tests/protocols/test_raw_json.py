@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.protocols.raw_json import MOST_DEEP, Quoted, joined, parse_json
+from playground.protocols.raw_json import MOST_DEEP, Quoted, joined, parse_json
 from tests.protocols.frames import UNHURRIED
 from tests.tables import each_row
 

@@ -16,15 +16,15 @@ LAST_LINE = '    "ollama",\n]\n'
 
 TRIED = """
 import json, sys
-from app.cli import main
-from app.core.messages import Message, MessagePart, ModelRequest
-from app.core.tools import Tool, ToolChoice, text_result
-from app.exchange.requests_export import default_profile
-from app.exchange.tool_export import wire_results
-from app.protocols.lint import acceptance_matrix
-from app.protocols.parameters import supported_params
-from app.protocols.registry import CODECS, REQUEST_READERS
-from app.protocols.request import RequestNotes
+from playground.cli import main
+from playground.core.messages import Message, MessagePart, ModelRequest
+from playground.core.tools import Tool, ToolChoice, text_result
+from playground.exchange.requests_export import default_profile
+from playground.exchange.tool_export import wire_results
+from playground.protocols.lint import acceptance_matrix
+from playground.protocols.parameters import supported_params
+from playground.protocols.registry import CODECS, REQUEST_READERS
+from playground.protocols.request import RequestNotes
 
 tool = Tool("look", "Looks.", {"type": "object"})
 prompt = Message("user", (MessagePart("text", "Look there."),))
@@ -56,14 +56,14 @@ sys.exit(main([
 def copy_with(folder: Path, name: str, into: Path) -> None:
     """The program below `into`, with the protocol `name` of `folder`. All but the table is linked,
     so that nothing is compiled again."""
-    for entry in (ROOT / "app").iterdir():
+    for entry in (ROOT / "app/playground").iterdir():
         inside = entry.name in ("core", "protocols")
         for each in entry.iterdir() if inside else (entry,):
             link = into / each.relative_to(ROOT)
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(each)
-    (into / "app/protocols" / name).symlink_to(folder)
-    table = into / "app/core/settings.py"
+    (into / "app/playground/protocols" / name).symlink_to(folder)
+    table = into / "app/playground/core/settings.py"
     text = table.read_text()
     assert text.count(LAST_LINE) == 1
     table.unlink()
@@ -78,7 +78,7 @@ def test_a_protocol_is_one_folder_and_one_line(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        env=environment(PYTHONPATH=str(tmp_path), PLAYGROUND_HOME=str(tmp_path / "home")),
+        env=environment(PYTHONPATH=str(tmp_path / "app"), PLAYGROUND_HOME=str(tmp_path / "home")),
         timeout=START_S,
     )
     assert done.returncode == 0, done.stderr

@@ -6,10 +6,10 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from app.core.events import RequestSent
-from app.core.tools import Tool
-from app.protocols.registry import codec
-from app.protocols.request import RequestChanges, request_changes
+from playground.core.events import RequestSent
+from playground.core.tools import Tool
+from playground.protocols.registry import codec
+from playground.protocols.request import RequestChanges, request_changes
 from tests.protocols.answers import PROTOCOLS
 from tests.protocols.requests import (
     STRICT,

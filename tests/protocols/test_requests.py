@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.messages import Message, MessagePart, ModelRequest
-from app.core.tools import Content, Tool, ToolChoice
-from app.protocols.gemini import limits
-from app.protocols.registry import CODECS, REQUEST_READERS
-from app.protocols.request import AnswerMessage, PromptMessage, RequestNotes, ResultMessage
+from playground.core.messages import Message, MessagePart, ModelRequest
+from playground.core.tools import Content, Tool, ToolChoice
+from playground.protocols.gemini import limits
+from playground.protocols.registry import CODECS, REQUEST_READERS
+from playground.protocols.request import AnswerMessage, PromptMessage, RequestNotes, ResultMessage
 from tests.tables import each_row, rest_slow
 
 WORDS = (

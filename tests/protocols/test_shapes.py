@@ -7,8 +7,8 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from app.core.messages import Message, MessagePart
-from app.core.tools import FREEFORM, Tool, ToolChoice
+from playground.core.messages import Message, MessagePart
+from playground.core.tools import FREEFORM, Tool, ToolChoice
 from tests.protocols.requests import IMAGE, assistant, call, encoded, request, result, results
 
 GRAMMAR = {"type": "grammar", "syntax": "regex", "definition": "a+"}

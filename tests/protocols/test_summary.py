@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from app.commands.decode import decode, decoded_text
-from app.core.errors import BadInput
-from app.protocols.registry import CODECS
+from playground.commands.decode import decode, decoded_text
+from playground.core.errors import BadInput
+from playground.protocols.registry import CODECS
 from tests.protocols.frames import DONE, calls, chunk, fragment, message, sse
 from tests.tables import each_row
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.protocols.framing import star_tokens, texts_of, token_lists, with_texts
+from playground.protocols.framing import star_tokens, texts_of, token_lists, with_texts
 
 
 def entry(token: str, *beside: dict[str, Any]) -> dict[str, Any]:

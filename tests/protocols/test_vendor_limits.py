@@ -7,12 +7,17 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import BadInput
-from app.core.providers import SHIPPED
-from app.core.settings import PROTOCOLS
-from app.core.tools import Tool
-from app.protocols.lint import findings, of_group
-from app.protocols.vendor_limits import VENDOR_LIMITS, known_providers, protocol_of, tables_for
+from playground.core.errors import BadInput
+from playground.core.providers import SHIPPED
+from playground.core.settings import PROTOCOLS
+from playground.core.tools import Tool
+from playground.protocols.lint import findings, of_group
+from playground.protocols.vendor_limits import (
+    VENDOR_LIMITS,
+    known_providers,
+    protocol_of,
+    tables_for,
+)
 from tests.tables import each_row
 
 Json = dict[str, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.core.events import (
+from playground.core.events import (
     AnswerPassed,
     CallChecked,
     CallDecided,
@@ -36,8 +36,8 @@ from app.core.events import (
     Usage,
     Warned,
 )
-from app.core.settings import Limits
-from app.core.tools import text_result
+from playground.core.settings import Limits
+from playground.core.tools import text_result
 from tests.factories import DIGEST, WEATHER, Log, settings, turn_with_calls
 
 NASTY = "<script>alert(1)</script>\u202e\u200b\x07\ud800 & \"quoted\" 'so' <hx-partial> {{ 7 * 7 }}"

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from html import unescape
 from pathlib import Path
 
-from app.core.events import Logged, SessionStarted
-from app.core.reducer import apply
-from app.core.session import Session
-from app.render.blocks import PageFrame, ancestors, block, frame
-from app.render.environment import environment
-from app.render.paging import closed
-from app.render.view import View
-from app.render.wire_rows import WireRows
+from playground.core.events import Logged, SessionStarted
+from playground.core.reducer import apply
+from playground.core.session import Session
+from playground.render.blocks import PageFrame, ancestors, block, frame
+from playground.render.environment import environment
+from playground.render.paging import closed
+from playground.render.view import View
+from playground.render.wire_rows import WireRows
 
 ENV = environment(Path(__file__).parents[2] / "templates")
 ENV.globals["asset"] = "/static/{}".format

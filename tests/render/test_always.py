@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.core.events import CallChecked, CallDecided, CallInterrupted, CallStarted
-from app.core.rule_proposals import Proposal, proposal
-from app.core.rules import Rule, base_of, content
-from app.web.rules_view import (
+from playground.core.events import CallChecked, CallDecided, CallInterrupted, CallStarted
+from playground.core.rule_proposals import Proposal, proposal
+from playground.core.rules import Rule, base_of, content
+from playground.web.rules_view import (
     RuleChoice,
     RulePanel,
     about,

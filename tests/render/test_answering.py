@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from app.core.serialization import to_data
-from app.core.tools import Content, ToolResult
-from app.render.arguments import indent_json
-from app.store.log import PastResult
-from app.web.session.view import (
+from playground.core.serialization import to_data
+from playground.core.tools import Content, ToolResult
+from playground.render.arguments import indent_json
+from playground.store.log import PastResult
+from playground.web.session.view import (
     ResultCheck,
     alike,
     check_result_text,

@@ -6,8 +6,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.events import Problem
-from app.render.arguments import LAYOUT_LIMIT, Edit, edits, fixed, lay_out, readable_prefix
+from playground.core.events import Problem
+from playground.render.arguments import LAYOUT_LIMIT, Edit, edits, fixed, lay_out, readable_prefix
 from tests.bounded import within
 from tests.tables import each_row
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from app.core.events import RequestSent, ResponseEnded, Usage
-from app.core.session import Session, Turn
-from app.render.view import View, model_names
-from app.render.wire_rows import WireRows
-from app.web.side_by_side import Lane, beside_page, lane, measures, pieces, status_line
+from playground.core.events import RequestSent, ResponseEnded, Usage
+from playground.core.session import Session, Turn
+from playground.render.view import View, model_names
+from playground.render.wire_rows import WireRows
+from playground.web.side_by_side import Lane, beside_page, lane, measures, pieces, status_line
 from tests.factories import Log, session, settings, turn_with_calls
 from tests.render.page import ENV, NOW_MS, roots
 from tests.tables import each_row

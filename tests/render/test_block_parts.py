@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from app.core.events import (
+from playground.core.events import (
     CallDecided,
     CallEnded,
     CallStarted,
@@ -21,11 +21,11 @@ from app.core.events import (
     TaskEnded,
     TaskStarted,
 )
-from app.core.session import Part
-from app.core.tools import text_result
-from app.render.block_contents import Place, cited, places, sealed, served
-from app.render.blocks import block
-from app.render.paging import PORTION, upto_from
+from playground.core.session import Part
+from playground.core.tools import text_result
+from playground.render.block_contents import Place, cited, places, sealed, served
+from playground.render.blocks import block
+from playground.render.paging import PORTION, upto_from
 from tests.factories import DIGEST, WEATHER, Log, settings, turn_with_calls
 from tests.render.logs import NASTY
 from tests.render.page import ENV, Live, Node, parse

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.errors import NotFound
-from app.core.events import (
+from playground.core.errors import NotFound
+from playground.core.events import (
     Event,
     PartDelta,
     PartKind,
@@ -18,9 +18,9 @@ from app.core.events import (
     ResponseFailed,
     ResponseStarted,
 )
-from app.render import paging
-from app.render.blocks import PageFrame, Touch, ancestors, block, frame, pieces, touched
-from app.render.filters import markdown
+from playground.render import paging
+from playground.render.blocks import PageFrame, Touch, ancestors, block, frame, pieces, touched
+from playground.render.filters import markdown
 from tests.factories import WEATHER, Log
 from tests.factories import settings as settings_of
 from tests.render.logs import STORIES

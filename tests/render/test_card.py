@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.core.events import (
+from playground.core.events import (
     CallDecided,
     CallEnded,
     CallInterrupted,
@@ -17,12 +17,12 @@ from app.core.events import (
     RunStopped,
     SessionForked,
 )
-from app.core.tools import Tool, text_result
-from app.protocols.registry import codec
-from app.render.blocks import block
-from app.render.card import Card, card, source
-from app.render.view import View
-from app.render.wire_rows import WireRows
+from playground.core.tools import Tool, text_result
+from playground.protocols.registry import codec
+from playground.render.blocks import block
+from playground.render.card import Card, card, source
+from playground.render.view import View
+from playground.render.wire_rows import WireRows
 from tests.factories import DIGEST, Log, turn_with_calls
 from tests.protocols import answers
 from tests.render.page import ENV

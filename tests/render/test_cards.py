@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.render import paging
-from app.render.paging import query_of, shown_from, spelled, with_more
+from playground.render import paging
+from playground.render.paging import query_of, shown_from, spelled, with_more
 from tests.tables import each_row
 
 

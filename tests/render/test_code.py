@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from app.web.session.wire_view import (
+from playground.web.session.wire_view import (
     COPIED_LIMIT,
     EXACT_LIMIT,
     CodeOption,

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.core.session_diff import Side, align, side
-from app.core.value_diff import SHOWN_TEXT, JsonChange, in_sight, text_changes
-from app.render.paging import CARDS, Shown
-from app.render.view import SessionRow
-from app.web.compare_view import (
+from playground.core.session_diff import Side, align, side
+from playground.core.value_diff import SHOWN_TEXT, JsonChange, in_sight, text_changes
+from playground.render.paging import CARDS, Shown
+from playground.render.view import SessionRow
+from playground.web.compare_view import (
     MOST_CHANGES,
     CallCell,
     CompareChoice,

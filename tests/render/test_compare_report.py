@@ -6,8 +6,8 @@ import json
 import re
 from dataclasses import replace
 
-from app.core.session_diff import align
-from app.web.compare_view import compared, markdown
+from playground.core.session_diff import align
+from playground.web.compare_view import compared, markdown
 from tests.core.sides import sided
 
 BIG = "x" * 1_000_000

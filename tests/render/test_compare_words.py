@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.core.session_diff import Measure, Side, align, side
-from app.web.compare_view import deltas, measures, summary
+from playground.core.session_diff import Measure, Side, align, side
+from playground.web.compare_view import deltas, measures, summary
 from tests.core.sides import sided
 from tests.factories import Log
 from tests.tables import each_row

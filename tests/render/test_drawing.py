@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from app.core.events import (
+from playground.core.events import (
     CallDecided,
     CallDoubted,
     CallStarted,
@@ -8,9 +8,9 @@ from app.core.events import (
     PartStarted,
     Problem,
 )
-from app.render.block_contents import bar_segments, drawn
-from app.render.view import View
-from app.render.wire_rows import WireRows
+from playground.render.block_contents import bar_segments, drawn
+from playground.render.view import View
+from playground.render.wire_rows import WireRows
 from tests.factories import Log, turn_with_calls
 from tests.tables import each_row
 

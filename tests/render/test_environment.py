@@ -12,7 +12,7 @@ from jinja2 import Environment, UndefinedError
 from jinja2.bccache import Bucket
 from markupsafe import Markup
 
-from app.render.environment import CompiledTemplates, environment
+from playground.render.environment import CompiledTemplates, environment
 from tests.tables import each_row
 
 TEMPLATES = Path(__file__).parents[2] / "templates"
@@ -171,7 +171,7 @@ def test_what_cannot_be_kept_leaves_nothing_behind(
         disk.setattr(Bucket, "write_bytecode", full)
         compiled_by_a_start(tmp_path, monkeypatch)
     assert list((tmp_path / "__pycache__").iterdir()) == []
-    monkeypatch.setattr("app.render.environment._is_private", lambda folder, template: False)
+    monkeypatch.setattr("playground.render.environment._is_private", lambda folder, template: False)
     compiled_by_a_start(tmp_path, monkeypatch)
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
@@ -180,5 +180,5 @@ def test_another_filter_or_jinja_is_another_template(monkeypatch: pytest.MonkeyP
     """Constants pass the filters when a template is compiled."""
     before = CompiledTemplates().get_source_checksum("a")
     assert before == CompiledTemplates().get_source_checksum("a")
-    monkeypatch.setattr("app.render.environment._compilers", lambda: "another")
+    monkeypatch.setattr("playground.render.environment._compilers", lambda: "another")
     assert before != CompiledTemplates().get_source_checksum("a")

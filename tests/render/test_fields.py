@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from app.core.events import Problem
-from app.render.arguments import as_typed, flat, flat_rows, rows_of
-from app.schema.form import fields, form_of
+from playground.core.events import Problem
+from playground.render.arguments import as_typed, flat, flat_rows, rows_of
+from playground.schema.form import fields, form_of
 from tests.tables import each_row
 
 SCHEMA = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.web.files import DiffLine, FilesPage, diff_lines, files_page
+from playground.web.files import DiffLine, FilesPage, diff_lines, files_page
 from tests.render.page import ENV
 
 

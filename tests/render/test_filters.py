@@ -7,7 +7,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.render.filters import (
+from playground.render.filters import (
     added_pieces,
     ago,
     clip,

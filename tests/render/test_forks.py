@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.core.reducer import Spot
-from app.core.tools import Tool
-from app.web.forks import ForkForm, branch_lines, fork_fragment, parent_name, wrote_files
+from playground.core.reducer import Spot
+from playground.core.tools import Tool
+from playground.web.forks import ForkForm, branch_lines, fork_fragment, parent_name, wrote_files
 from tests.factories import settings, turn_with_calls
 from tests.render.page import ENV, NOW_MS
 from tests.tables import each_row

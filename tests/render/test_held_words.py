@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from app.core.events import PartEnded, PartStarted, RequestReceived, SessionStarted, Tapped
-from app.core.session import Turn
-from app.core.settings import Profile
-from app.render.card import denial_words, unheld_words
+from playground.core.events import PartEnded, PartStarted, RequestReceived, SessionStarted, Tapped
+from playground.core.session import Turn
+from playground.core.settings import Profile
+from playground.render.card import denial_words, unheld_words
 from tests.factories import Log, settings
 from tests.tables import each_row
 

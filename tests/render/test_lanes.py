@@ -9,7 +9,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.events import (
+from playground.core.events import (
     CallDecided,
     CallEnded,
     CallInterrupted,
@@ -17,8 +17,8 @@ from app.core.events import (
     PartEnded,
     PartStarted,
 )
-from app.core.tools import text_result
-from app.render.replay_timeline import (
+from playground.core.tools import text_result
+from playground.render.replay_timeline import (
     HEIGHT,
     MOST_LANES,
     MOST_ROWS,

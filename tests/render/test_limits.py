@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from app.core.events import (
+from playground.core.events import (
     CallDecided,
     ResponseEnded,
     RunPaused,
@@ -14,8 +14,8 @@ from app.core.events import (
     SettingsChanged,
     Usage,
 )
-from app.core.settings import Limits
-from app.render.limits import (
+from playground.core.settings import Limits
+from playground.render.limits import (
     LIFTED,
     bounds,
     limit_text,

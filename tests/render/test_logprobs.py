@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.render.block_contents import MOST, Odds, TokenOdds, odds
+from playground.render.block_contents import MOST, Odds, TokenOdds, odds
 from tests.tables import each_row
 
 OPENAI = [

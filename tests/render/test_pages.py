@@ -5,23 +5,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 
-from app.core.events import Logged
-from app.exchange.tool_export import OnWire
-from app.protocols.lint import Assessment, Finding, ToolAcceptance
-from app.render.environment import error_page, toast
-from app.render.view import SessionRow
-from app.schema.outline import outline
-from app.store.library import LibraryEntry, Version
-from app.web.session.view import Surroundings, session_page
-from app.web.session_list import list_fragment, welcome_page
-from app.web.tools.editor import (
+from playground.core.events import Logged
+from playground.exchange.tool_export import OnWire
+from playground.protocols.lint import Assessment, Finding, ToolAcceptance
+from playground.render.environment import error_page, toast
+from playground.render.view import SessionRow
+from playground.schema.outline import outline
+from playground.store.library import LibraryEntry, Version
+from playground.web.session.view import Surroundings, session_page
+from playground.web.session_list import list_fragment, welcome_page
+from playground.web.tools.editor import (
     Editor,
     Judged,
     OfferedFix,
     ToolForm,
     tool_form,
 )
-from app.web.tools.view import (
+from playground.web.tools.view import (
     Around,
     tools_page,
 )

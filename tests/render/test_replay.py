@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from app.core.events import Logged
-from app.core.reducer import fold
-from app.render.blocks import PageFrame, block
-from app.render.replay import FRAME_MS, Fixed, Player, index, replay
-from app.render.replay_timeline import Reel, reel
-from app.render.view import View
-from app.render.wire_rows import WireRows
+from playground.core.events import Logged
+from playground.core.reducer import fold
+from playground.render.blocks import PageFrame, block
+from playground.render.replay import FRAME_MS, Fixed, Player, index, replay
+from playground.render.replay_timeline import Reel, reel
+from playground.render.view import View
+from playground.render.wire_rows import WireRows
 from tests.render.logs import STORIES
 from tests.render.page import ENV, NOW_MS, Live, Page, frame_bytes, parse
 from tests.tables import each_row, rest_slow
@@ -118,7 +118,7 @@ def test_each_position_shows_exactly_what_had_come_until_then(name: str) -> None
 
 
 def test_a_jump_back_begins_at_a_fold_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.render.replay.KEPT_EVERY", 7)
+    monkeypatch.setattr("playground.render.replay.KEPT_EVERY", 7)
     found, chance = layout("side by side"), Random(6)
     player = Player(found, FIXED)
     for _ in range(12):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.core.events import Logged
-from app.render.replay_timeline import played, reel
+from playground.core.events import Logged
+from playground.render.replay_timeline import played, reel
 from tests.factories import START_MS, Log
 from tests.render.logs import STORIES
 from tests.render.test_replay import layout

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import json
 
-from app.core.events import RequestSent
-from app.web.session.wire_view import NextRequest, request_fragment, setup_notes, shortened
+from playground.core.events import RequestSent
+from playground.web.session.wire_view import NextRequest, request_fragment, setup_notes, shortened
 from tests.render.logs import NASTY
 from tests.render.page import ENV, parse
 from tests.tables import each_row

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.core.tools import Tool
-from app.web.rules_view import MOST_PLACES, places, strange
+from playground.core.tools import Tool
+from playground.web.rules_view import MOST_PLACES, places, strange
 from tests.tables import each_row
 
 TEXT = {"type": "string"}

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.errors import BadInput
-from app.core.rules import ACTIONS, Rule
-from app.web.rules_view import (
+from playground.core.errors import BadInput
+from playground.core.rules import ACTIONS, Rule
+from playground.web.rules_view import (
     TEMPLATES,
     WORDS,
     RuleForm,

@@ -9,7 +9,7 @@ from html import unescape
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.events import (
+from playground.core.events import (
     CallDecided,
     CallEnded,
     CallExtended,
@@ -20,10 +20,10 @@ from app.core.events import (
     TaskEnded,
     TaskStarted,
 )
-from app.core.reducer import MOST_OUTPUT
-from app.core.tools import text_result
-from app.render.blocks import touched
-from app.render.call_status import seconds
+from playground.core.reducer import MOST_OUTPUT
+from playground.core.tools import text_result
+from playground.render.blocks import touched
+from playground.render.call_status import seconds
 from tests.factories import DIGEST, turn_with_calls
 from tests.render.page import Live, Page, at
 from tests.tables import each_row

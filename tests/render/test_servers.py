@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 
-from app.core.servers import Server
-from app.core.tools import Tool
-from app.engine.servers import OfferedTool
-from app.executors.mcp.connection import ListedTool
-from app.web.servers import difference, hidden, server_form
+from playground.core.servers import Server
+from playground.core.tools import Tool
+from playground.engine.servers import OfferedTool
+from playground.executors.mcp.connection import ListedTool
+from playground.web.servers import difference, hidden, server_form
 from tests.tables import each_row
 
 

@@ -2,13 +2,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.core.events import SessionStarted
-from app.core.reducer import fold
-from app.core.settings import Limits, Profile, Settings
-from app.core.tools import Tool, ToolChoice
-from app.render.view import View
-from app.render.wire_rows import WireRows
-from app.web.session.view import SetupForm, Surroundings, refused_fields, setup_form, setup_fragment
+from playground.core.events import SessionStarted
+from playground.core.reducer import fold
+from playground.core.settings import Limits, Profile, Settings
+from playground.core.tools import Tool, ToolChoice
+from playground.render.view import View
+from playground.render.wire_rows import WireRows
+from playground.web.session.view import (
+    SetupForm,
+    Surroundings,
+    refused_fields,
+    setup_form,
+    setup_fragment,
+)
 from tests.factories import Log
 from tests.render.page import ENV, NOW_MS, Node, parse
 from tests.tables import each_row

@@ -6,13 +6,13 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from app.core.events import CallDecided, CallEnded, CallStarted, Problem
-from app.core.faults import FAULTS, Scene, staged
-from app.core.tools import Content, ToolResult, text_result
-from app.render.blocks import block
-from app.render.card import fault_choices, staged_fault
-from app.render.view import View
-from app.render.wire_rows import WireRows
+from playground.core.events import CallDecided, CallEnded, CallStarted, Problem
+from playground.core.faults import FAULTS, Scene, staged
+from playground.core.tools import Content, ToolResult, text_result
+from playground.render.blocks import block
+from playground.render.card import fault_choices, staged_fault
+from playground.render.view import View
+from playground.render.wire_rows import WireRows
 from tests.factories import DIGEST, Log, turn_with_calls
 from tests.render.page import ENV, Node, parse
 from tests.render.test_card import card_of

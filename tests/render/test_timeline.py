@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from app.render.replay_timeline import IDLE_MS, PERSON_MS, Clock, clock, segments
+from playground.render.replay_timeline import IDLE_MS, PERSON_MS, Clock, clock, segments
 from tests.factories import START_MS, Log, turn_with_calls
 from tests.render.logs import STORIES
 from tests.tables import each_row

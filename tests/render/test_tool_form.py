@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.core.errors import BadTool
-from app.core.serialization import to_data
-from app.core.tools import ANSWERED_BY, Tool
-from app.web.tools.editor import ToolForm, field_of, parameters_of, tool_data, tool_form
+from playground.core.errors import BadTool
+from playground.core.serialization import to_data
+from playground.core.tools import ANSWERED_BY, Tool
+from playground.web.tools.editor import ToolForm, field_of, parameters_of, tool_data, tool_form
 from tests.tables import each_row
 
 KEYS = (

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from app.core.tools import Tool
-from app.core.value_diff import line_changes
-from app.protocols.lint import Finding
-from app.store.library import LibraryEntry, Version
-from app.web.session.wire_view import SHORT_NAMES
-from app.web.tools.editor import (
+from playground.core.tools import Tool
+from playground.core.value_diff import line_changes
+from playground.protocols.lint import Finding
+from playground.store.library import LibraryEntry, Version
+from playground.web.session.wire_view import SHORT_NAMES
+from playground.web.tools.editor import (
     MOST_FIRST,
     Editor,
     Judged,
     OfferedFix,
     ToolForm,
 )
-from app.web.tools.view import (
+from playground.web.tools.view import (
     MOST_VERSIONS,
     history,
     listed,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.render.view import SessionRow, by_age, nest_forks
-from app.web.forks import family_tree
+from playground.render.view import SessionRow, by_age, nest_forks
+from playground.web.forks import family_tree
 from tests.tables import each_row
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.core.events import (
+from playground.core.events import (
     PartEnded,
     PartStarted,
     RequestSent,
@@ -21,10 +21,10 @@ from app.core.events import (
     Usage,
     Warned,
 )
-from app.core.settings import Profile
-from app.render.blocks import block
-from app.render.view import View, state_words
-from app.render.wire_rows import WireRows
+from playground.core.settings import Profile
+from playground.render.blocks import block
+from playground.render.view import View, state_words
+from playground.render.wire_rows import WireRows
 from tests.factories import Log, settings
 from tests.render.page import ENV, Node, roots
 from tests.tables import each_row

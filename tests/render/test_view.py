@@ -4,11 +4,18 @@ from typing import Any
 
 import pytest
 
-from app.core.events import CallDecided, CallStarted, Problem, ResponseFailed, RunPaused, RunStopped
-from app.core.session import Call
-from app.render import paging
-from app.render.view import SessionRow, View, busy_words, runnable_at_once, state_words
-from app.render.wire_rows import WireRows
+from playground.core.events import (
+    CallDecided,
+    CallStarted,
+    Problem,
+    ResponseFailed,
+    RunPaused,
+    RunStopped,
+)
+from playground.core.session import Call
+from playground.render import paging
+from playground.render.view import SessionRow, View, busy_words, runnable_at_once, state_words
+from playground.render.wire_rows import WireRows
 from tests.factories import Log, session, turn_with_calls
 from tests.tables import each_row
 

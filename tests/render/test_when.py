@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.core.rules import Rule
-from app.web.tools.view import Held, When, called, drawn_when, place_for, when_called
+from playground.core.rules import Rule
+from playground.web.tools.view import Held, When, called, drawn_when, place_for, when_called
 from tests.factories import ASK_ME, WEATHER
 from tests.render.logs import NASTY
 from tests.render.page import ENV

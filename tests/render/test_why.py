@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from app.core.events import (
+from playground.core.events import (
     CallChecked,
     CallDecided,
     CallEnded,
@@ -17,12 +17,12 @@ from app.core.events import (
     RunStopped,
     SettingsChanged,
 )
-from app.core.settings import Limits
-from app.core.tools import text_result
-from app.render.blocks import block
-from app.render.call_status import behind, checked, waits_for, why
-from app.render.view import View
-from app.render.wire_rows import WireRows
+from playground.core.settings import Limits
+from playground.core.tools import text_result
+from playground.render.blocks import block
+from playground.render.call_status import behind, checked, waits_for, why
+from playground.render.view import View
+from playground.render.wire_rows import WireRows
 from tests.factories import DIGEST, Log, settings, turn_with_calls
 from tests.render.page import ENV
 from tests.tables import each_row

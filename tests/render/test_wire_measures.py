@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from app.core.events import Event, PartDelta, PartStarted, ResponseEnded, ResponseFailed, Usage
-from app.render.wire_rows import Measures, limits_said, state
+from playground.core.events import (
+    Event,
+    PartDelta,
+    PartStarted,
+    ResponseEnded,
+    ResponseFailed,
+    Usage,
+)
+from playground.render.wire_rows import Measures, limits_said, state
 from tests.tables import each_row
 
 

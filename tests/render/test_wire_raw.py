@@ -7,8 +7,8 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.render.wire_rows import WireRows
-from app.web.session.wire_view import HITS, PAGE, look_for, raw, singles
+from playground.render.wire_rows import WireRows
+from playground.web.session.wire_view import HITS, PAGE, look_for, raw, singles
 from tests.factories import Log
 from tests.tables import each_row
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.events import (
+from playground.core.events import (
     CallDecided,
     CallDoubted,
     CallEnded,
@@ -28,9 +28,9 @@ from app.core.events import (
     TaskStarted,
     Warned,
 )
-from app.core.tools import text_result
-from app.render import wire_rows
-from app.render.wire_rows import Row, WireRows
+from playground.core.tools import text_result
+from playground.render import wire_rows
+from playground.render.wire_rows import Row, WireRows
 from tests.factories import START_MS, Log
 from tests.tables import each_row
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from app.protocols.rewrite_parts import branches_of
-from app.schema.schema_checks import is_local, resolve
+from playground.protocols.rewrite_parts import branches_of
+from playground.schema.schema_checks import is_local, resolve
 
 
 def restore(schema: Mapping[str, Any], value: Any) -> Any:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.executors.python import runner
-from app.schema.strict_json import MAX_BYTES, InvalidJSON, exact, parse, read_arguments
+from playground.executors.python import runner
+from playground.schema.strict_json import MAX_BYTES, InvalidJSON, exact, parse, read_arguments
 from tests.bounded import within
 from tests.tables import each_row, rest_slow
 

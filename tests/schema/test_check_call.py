@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.core.tools import Tool
-from app.schema.validate import check_call
+from playground.core.tools import Tool
+from playground.schema.validate import check_call
 from tests.tables import each_row
 
 TOOL = Tool(

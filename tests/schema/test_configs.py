@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import BadTool
-from app.schema.validate import MOST_CODE, MOST_URL, check_config
+from playground.core.errors import BadTool
+from playground.schema.validate import MOST_CODE, MOST_URL, check_config
 from tests.tables import each_row
 
 URL = "https://api.example.com/{id}"

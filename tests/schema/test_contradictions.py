@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.schema.contradictions import MOST_FOUND, contradictions, similar_name
-from app.schema.schema_checks import fault, validator
+from playground.schema.contradictions import MOST_FOUND, contradictions, similar_name
+from playground.schema.schema_checks import fault, validator
 from tests.counted import lines_of
 from tests.schema.test_satisfy import SCHEMAS
 from tests.tables import each_row
@@ -325,7 +325,7 @@ def test_contradictions_when_branches_multiply_take_bounded_work() -> None:
     wide = {**closed([], z=TEXT), "allOf": [branches] * 1}
     for count in (4, 8):
         wide["allOf"] = [{"anyOf": list(branches["anyOf"])} for _ in range(count)]
-        assert lines_of("app/schema", partial(contradictions, dict(wide))) < 3_000_000
+        assert lines_of("schema", partial(contradictions, dict(wide))) < 3_000_000
 
 
 def chain(length: int) -> Json:
@@ -336,7 +336,7 @@ def chain(length: int) -> Json:
 def test_contradictions_when_references_are_deep_do_not_exhaust_the_stack() -> None:
     assert contradictions(chain(20))[0].whole
     assert isinstance(contradictions(chain(2000)), list)
-    twenty, eighty = (lines_of("app/schema", partial(contradictions, chain(n))) for n in (20, 80))
+    twenty, eighty = (lines_of("schema", partial(contradictions, chain(n))) for n in (20, 80))
     assert eighty < 8 * twenty
 
 
@@ -351,5 +351,5 @@ def misspelled(count: int) -> Json:
 
 def test_contradictions_when_a_schema_grows_take_linear_work() -> None:
     for make in (enums, misspelled):
-        small, large = (lines_of("app/schema", partial(contradictions, make(n))) for n in (25, 100))
+        small, large = (lines_of("schema", partial(contradictions, make(n))) for n in (25, 100))
         assert large < 8 * small, make

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from app.core.tools import Same
-from app.schema import schema_checks
-from app.schema.form import fields
-from app.schema.incremental import IncrementalValidator
-from app.schema.outline import outline
-from app.schema.satisfy import satisfying
-from app.schema.schema_checks import (
+from playground.core.tools import Same
+from playground.schema import schema_checks
+from playground.schema.form import fields
+from playground.schema.incremental import IncrementalValidator
+from playground.schema.outline import outline
+from playground.schema.satisfy import satisfying
+from playground.schema.schema_checks import (
     MAX_PATTERNS_BYTES,
     MAX_STEPS,
     MAX_VALIDATOR_BYTES,
@@ -22,7 +22,7 @@ from app.schema.schema_checks import (
     steps,
     usable,
 )
-from app.schema.validate import schema_problems
+from playground.schema.validate import schema_problems
 from tests.bounded import within
 
 Json = dict[str, Any]

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.schema.form import MOST_FIELDS, FormField, fields, form_of, value_of
-from app.schema.satisfy import satisfying
-from app.schema.validate import schema_problems
+from playground.schema.form import MOST_FIELDS, FormField, fields, form_of, value_of
+from playground.schema.satisfy import satisfying
+from playground.schema.validate import schema_problems
 from tests.tables import each_row
 
 EVENT = {

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from app.core.events import Problem
-from app.schema.incremental import IncrementalValidator
-from app.schema.strict_json import read_arguments
-from app.schema.validate import schema_problems
+from playground.core.events import Problem
+from playground.schema.incremental import IncrementalValidator
+from playground.schema.strict_json import read_arguments
+from playground.schema.validate import schema_problems
 from tests.schema.pairs import DRAFTS as NAMES
 from tests.schema.pairs import broken, pair, spelled
 from tests.tables import each_row, rest_slow

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from app.schema.incremental import WORK, SchemaSpots, WorkSpent
+from playground.schema.incremental import WORK, SchemaSpots, WorkSpent
 from tests.schema.test_validate import fan
 from tests.tables import each_row
 
@@ -87,7 +87,7 @@ def test_work_ends_at_the_cap() -> None:
 def test_a_validator_with_too_many_steps_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once started it ends at no signal."""
     judge = Mock()
-    monkeypatch.setattr("app.schema.schema_checks.validator", lambda schema: judge)
+    monkeypatch.setattr("playground.schema.schema_checks.validator", lambda schema: judge)
     many = {"$defs": fan("anyOf", 8)["$defs"]}
     spot = spots({"$ref": "#/$defs/d0"}, **many).root.member("a")
     assert spot.wrong("scalar", 12345, nowhere) is None

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.events import Problem
-from app.schema.strict_json import MAX_BYTES, MAX_DEPTH, MAX_KEYS, IncrementalReader
+from playground.core.events import Problem
+from playground.schema.strict_json import MAX_BYTES, MAX_DEPTH, MAX_KEYS, IncrementalReader
 from tests.peaks import peak_of
 from tests.schema.pairs import pair, spelled
 from tests.tables import each_row, rest_slow

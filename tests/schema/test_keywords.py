@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.schema.schema_checks import all_subschemas, is_local, pointer, resolve
+from playground.schema.schema_checks import all_subschemas, is_local, pointer, resolve
 from tests.tables import each_row
 
 ROOT = {

@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from app.core.settings import PROTOCOLS
-from app.core.tools import FREEFORM, Tool
-from app.protocols.limits import MOST_OF_A_RULE
-from app.protocols.lint import acceptance_matrix, findings, merge_by_protocol, of_group, weak_spots
+from playground.core.settings import PROTOCOLS
+from playground.core.tools import FREEFORM, Tool
+from playground.protocols.limits import MOST_OF_A_RULE
+from playground.protocols.lint import (
+    acceptance_matrix,
+    findings,
+    merge_by_protocol,
+    of_group,
+    weak_spots,
+)
 from tests.tables import each_row
 
 Json = dict[str, Any]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.tools import NAME
-from app.schema.names import MAX_NAME, PORTABLE_NAME, legal_name, number_name, shorten_name
+from playground.core.tools import NAME
+from playground.schema.names import MAX_NAME, PORTABLE_NAME, legal_name, number_name, shorten_name
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.schema.outline import MAX_ROWS, OutlineRow, apply_form, outline, row_at
+from playground.schema.outline import MAX_ROWS, OutlineRow, apply_form, outline, row_at
 from tests.tables import each_row
 
 EVENT: dict[str, Any] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.schema.outline import apply_action, apply_form, outline, row_at
+from playground.schema.outline import apply_action, apply_form, outline, row_at
 from tests.schema.test_outline import EVENT, shown
 from tests.tables import each_row
 

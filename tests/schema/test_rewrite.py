@@ -10,10 +10,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.protocols.gemini.limits import PLAIN as GEMINI_PLAIN
-from app.protocols.limits import SentTool
-from app.protocols.registry import LIMITS
-from app.protocols.rewrite import (
+from playground.protocols.gemini.limits import PLAIN as GEMINI_PLAIN
+from playground.protocols.limits import SentTool
+from playground.protocols.registry import LIMITS
+from playground.protocols.rewrite import (
     Rewrite,
     gemini_ready,
     inline_refs,
@@ -21,8 +21,8 @@ from app.protocols.rewrite import (
     with_similar_names,
     without_refused,
 )
-from app.schema import schema_checks
-from app.schema.satisfy import satisfying
+from playground.schema import schema_checks
+from playground.schema.satisfy import satisfying
 from tests.schema.restoring import restore
 from tests.tables import each_row
 

@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 
-from app.protocols import rewrite_parts
-from app.protocols.rewrite import gemini_ready, strict_ready
-from app.protocols.rewrite_parts import canonical_text, exclude_each_other, merge_all_of, same
+from playground.protocols import rewrite_parts
+from playground.protocols.rewrite import gemini_ready, strict_ready
+from playground.protocols.rewrite_parts import (
+    canonical_text,
+    exclude_each_other,
+    merge_all_of,
+    same,
+)
 from tests.tables import each_row
 
 S, I = {"type": "string"}, {"type": "integer"}  # noqa: E741

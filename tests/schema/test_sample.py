@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.schema.satisfy import satisfying
-from app.schema.validate import schema_problems
+from playground.schema.satisfy import satisfying
+from playground.schema.validate import schema_problems
 from tests.tables import each_row
 
 Json = dict[str, Any]

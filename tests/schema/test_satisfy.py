@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.schema import pattern
-from app.schema.pattern import Effort, texts
-from app.schema.satisfy import BUDGET, _Maker, satisfying
-from app.schema.schema_checks import Place, fault, validator
+from playground.schema import pattern
+from playground.schema.pattern import Effort, texts
+from playground.schema.satisfy import BUDGET, _Maker, satisfying
+from playground.schema.schema_checks import Place, fault, validator
 from tests.bounded import within
 from tests.schema.test_sample import LEAVES
 from tests.schema.test_validate import fan
@@ -455,7 +455,7 @@ def test_a_validator_with_many_steps_is_asked_seldom(monkeypatch: pytest.MonkeyP
         return False
 
     judge = SimpleNamespace(is_valid=refuse)
-    monkeypatch.setattr("app.schema.schema_checks.validator", lambda schema: judge)
+    monkeypatch.setattr("playground.schema.schema_checks.validator", lambda schema: judge)
     for levels in (3, 8):
         asked.clear()
         many = fan("anyOf", levels)["$defs"]

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.schema.schema_checks import validator
-from app.schema.sentences import LONGEST_SENTENCE
-from app.schema.validate import MAX_PROBLEMS, schema_problems
+from playground.schema.schema_checks import validator
+from playground.schema.sentences import LONGEST_SENTENCE
+from playground.schema.validate import MAX_PROBLEMS, schema_problems
 from tests.bounded import within
 from tests.schema.test_validate import HOSTILE
 from tests.tables import each_row

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from app.core.settings import PROTOCOLS
-from app.core.tools import FREEFORM, Tool
-from app.protocols.lint import estimate_tokens
+from playground.core.settings import PROTOCOLS
+from playground.core.tools import FREEFORM, Tool
+from playground.protocols.lint import estimate_tokens
 
 
 def test_more_text_is_more_tokens() -> None:

@@ -9,11 +9,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from app.core.errors import BadTool
-from app.core.tools import Same
-from app.schema import schema_checks
-from app.schema.schema_checks import MAX_STEPS, steps, usable
-from app.schema.validate import MAX_PROBLEMS, check_tool, parse_tool_json, schema_problems
+from playground.core.errors import BadTool
+from playground.core.tools import Same
+from playground.schema import schema_checks
+from playground.schema.schema_checks import MAX_STEPS, steps, usable
+from playground.schema.validate import MAX_PROBLEMS, check_tool, parse_tool_json, schema_problems
 from tests.bounded import within
 from tests.tables import each_row
 
@@ -258,7 +258,7 @@ def test_hostile_schemas_answer_in_time(case: str, monkeypatch: pytest.MonkeyPat
     assert (steps(schema, value) > MAX_STEPS) is (case not in NOT_MUCH)
     if case not in NOT_MUCH and not isinstance(usable(Same(schema)), tuple):
         judge = Mock(is_valid=Mock(side_effect=AssertionError("It was started.")))
-        monkeypatch.setattr("app.schema.schema_checks.usable", lambda schema: judge)
+        monkeypatch.setattr("playground.schema.schema_checks.usable", lambda schema: judge)
     with within(20):
         found = schema_problems(schema, value)
     assert all(p.kind == "schema" and p.message.endswith(".") for p in found)

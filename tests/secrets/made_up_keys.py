@@ -11,7 +11,7 @@ from functools import cache
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
-from app.secrets.vendor_rules import (
+from playground.secrets.vendor_rules import (
     RULES_FILE,
     VendorRule,
     compile_go,

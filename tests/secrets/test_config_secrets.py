@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from app.secrets.config_secrets import Variables, secrets_in, variable
-from app.secrets.detection import BEGINS
-from app.secrets.names import names_key
+from playground.secrets.config_secrets import Variables, secrets_in, variable
+from playground.secrets.detection import BEGINS
+from playground.secrets.names import names_key
 from tests.tables import each_row
 
 UUID = "72f988bf-86f1-41af-91ab-2d7cd011db47"

@@ -6,7 +6,7 @@ import base64
 import json
 from urllib.parse import quote
 
-from app.secrets.detection import decoded_texts, header_spans, secret_spans
+from playground.secrets.detection import decoded_texts, header_spans, secret_spans
 from tests.tables import each_row
 
 DIGITS = "0123456789abcdefABCDEF0123456789"

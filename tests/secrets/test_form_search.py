@@ -8,8 +8,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.secrets.forms import LONG, FormSearch, forms_of, merge_spans
-from app.secrets.redaction import HEAD, PartRedactor, Redactor
+from playground.secrets.forms import LONG, FormSearch, forms_of, merge_spans
+from playground.secrets.redaction import HEAD, PartRedactor, Redactor
 
 Span = tuple[int, int]
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.secrets import redaction
-from app.secrets.redaction import PartRedactor, Redactor, Unescaper
+from playground.secrets import redaction
+from playground.secrets.redaction import PartRedactor, Redactor, Unescaper
 from tests.peaks import peak_of
 from tests.tables import each_row, rest_slow
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.secrets.detection import find_keys
-from app.secrets.names import is_opaque, is_secret
+from playground.secrets.detection import find_keys
+from playground.secrets.names import is_opaque, is_secret
 from tests.tables import each_row
 
 OPAQUE = "opaque0123456789abcdef"

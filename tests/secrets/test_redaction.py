@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.secrets.redaction import RedactionStream, Redactor
+from playground.secrets.redaction import RedactionStream, Redactor
 from tests.tables import each_row
 
 KEY = 'sk-ant/Q+7_&"\\é=zz9'

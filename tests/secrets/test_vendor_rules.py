@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from app.secrets.likely_secrets import SecretCollector, likely_spans, redact_likely
-from app.secrets.redaction import Redactor
-from app.secrets.vendor_rules import RULES_FILE, VendorRule, compile_go, translate_go
+from playground.secrets.likely_secrets import SecretCollector, likely_spans, redact_likely
+from playground.secrets.redaction import Redactor
+from playground.secrets.vendor_rules import RULES_FILE, VendorRule, compile_go, translate_go
 from tests.secrets.made_up_keys import LETTERS, RULES, made_up_key
 from tests.tables import each_row
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from app.core.messages import ModelRequest
-from app.protocols import registry
-from app.protocols.gemini import limits
-from app.protocols.server import ModelReply, ReplyBlock
-from app.simulator.model import reply as model_reply
+from playground.core.messages import ModelRequest
+from playground.protocols import registry
+from playground.protocols.gemini import limits
+from playground.protocols.server import ModelReply, ReplyBlock
+from playground.simulator.model import reply as model_reply
 from tests.simulator.factories import TWO
 
 PROMPT = "What is 17*23, and the weather in Paris?"

@@ -9,7 +9,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from starlette.types import ASGIApp
 
-from app.simulator.app import simulator_app
+from playground.simulator.app import simulator_app
 from tests.loopback import LOOP, listening
 
 

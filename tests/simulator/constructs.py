@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.core.tools import FREEFORM, Tool
+from playground.core.tools import FREEFORM, Tool
 
 Json = dict[str, Any]
 

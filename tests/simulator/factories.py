@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.core.messages import Message, MessagePart, ModelRequest
-from app.core.tools import Content, Tool, ToolChoice
+from playground.core.messages import Message, MessagePart, ModelRequest
+from playground.core.tools import Content, Tool, ToolChoice
 
 S: dict[str, Any] = {"type": "string"}
 INT: dict[str, Any] = {"type": "integer"}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.core.events import (
+from playground.core.events import (
     CallDecided,
     CallEnded,
     CallStarted,
@@ -24,15 +24,15 @@ from app.core.events import (
     SettingsChanged,
     TurnDropped,
 )
-from app.core.messages import ModelRequest, model_request
-from app.core.reducer import fold
-from app.core.session import Session
-from app.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Settings
-from app.core.tools import Content, ToolChoice, ToolResult, text_result
-from app.protocols.base import WireRequest
-from app.protocols.registry import CODECS
-from app.protocols.server import IdSource, ModelReply, ParsedRequest, ProviderServer
-from app.simulator.app import ENDS
+from playground.core.messages import ModelRequest, model_request
+from playground.core.reducer import fold
+from playground.core.session import Session
+from playground.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Settings
+from playground.core.tools import Content, ToolChoice, ToolResult, text_result
+from playground.protocols.base import WireRequest
+from playground.protocols.registry import CODECS
+from playground.protocols.server import IdSource, ModelReply, ParsedRequest, ProviderServer
+from playground.simulator.app import ENDS
 from tests.factories import Log, settings
 
 ENDS_BY_NAME = {end.name: end for end in ENDS}

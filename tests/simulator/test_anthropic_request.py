@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from app.core.tools import ToolChoice
-from app.protocols.anthropic.refuse import signature_of
-from app.protocols.anthropic.server import parse
-from app.protocols.server import BadRequest, ParsedRequest
+from playground.core.tools import ToolChoice
+from playground.protocols.anthropic.refuse import signature_of
+from playground.protocols.anthropic.server import parse
+from playground.protocols.server import BadRequest, ParsedRequest
 from tests.tables import each_row
 
 HEADERS = {"anthropic-version": "2023-06-01"}

@@ -11,14 +11,14 @@ import httpx
 import pytest
 from starlette.types import ASGIApp
 
-from app.core.events import PartEnded, ResponseEnded
-from app.protocols import registry
-from app.protocols.base import asked_wait
-from app.protocols.registry import CODECS
-from app.protocols.server import ProviderServer
-from app.simulator.app import ENDS, faults_of, simulator_app
-from app.simulator.faults import FAULTS, FaultRow, meaningless
-from app.simulator.scenario import scenario
+from playground.core.events import PartEnded, ResponseEnded
+from playground.protocols import registry
+from playground.protocols.base import asked_wait
+from playground.protocols.registry import CODECS
+from playground.protocols.server import ProviderServer
+from playground.simulator.app import ENDS, faults_of, simulator_app
+from playground.simulator.faults import FAULTS, FaultRow, meaningless
+from playground.simulator.scenario import scenario
 from tests.served import NO_TLS
 from tests.simulator.talking import Talk
 from tests.tables import each_row, rest_slow

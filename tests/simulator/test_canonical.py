@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from app.core.events import CallDecided, CallEnded, CallStarted, TaskEnded, TaskStarted
-from app.core.settings import Settings
-from app.core.tools import FREEFORM, Content, Tool, ToolChoice, ToolResult, text_result
-from app.protocols.registry import CODECS
-from app.protocols.server import ModelReply, ReplyBlock, call
+from playground.core.events import CallDecided, CallEnded, CallStarted, TaskEnded, TaskStarted
+from playground.core.settings import Settings
+from playground.core.tools import FREEFORM, Content, Tool, ToolChoice, ToolResult, text_result
+from playground.protocols.registry import CODECS
+from playground.protocols.server import ModelReply, ReplyBlock, call
 from tests.factories import ADD_EVENT, ASK_ME, WEATHER
 from tests.simulator.talking import IMAGE, Talk
 from tests.tables import each_row

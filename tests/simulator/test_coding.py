@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from app.core.messages import Message, MessagePart, ModelRequest
-from app.core.tools import FREEFORM, Tool, ToolChoice
-from app.simulator.scenario import CodingAgent
+from playground.core.messages import Message, MessagePart, ModelRequest
+from playground.core.tools import FREEFORM, Tool, ToolChoice
+from playground.simulator.scenario import CodingAgent
 from tests.simulator.factories import called, results, user
 from tests.tables import each_row
 

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from app.core.messages import Message, MessagePart, ModelRequest
-from app.core.settings import PROTOCOLS
-from app.core.tools import Same, Tool, ToolChoice
-from app.protocols.base import WireRequest
-from app.protocols.gemini import limits as gemini
-from app.protocols.limits import LimitTable
-from app.protocols.lint import Finding, findings, of_group
-from app.protocols.registry import CODECS, LIMITS
-from app.protocols.server import BadRequest, Citation, ParsedRequest
+from playground.core.messages import Message, MessagePart, ModelRequest
+from playground.core.settings import PROTOCOLS
+from playground.core.tools import Same, Tool, ToolChoice
+from playground.protocols.base import WireRequest
+from playground.protocols.gemini import limits as gemini
+from playground.protocols.limits import LimitTable
+from playground.protocols.lint import Finding, findings, of_group
+from playground.protocols.registry import CODECS, LIMITS
+from playground.protocols.server import BadRequest, Citation, ParsedRequest
 from tests.simulator.constructs import (
     CONSTRUCTS,
     NULL,

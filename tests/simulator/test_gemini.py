@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from app.core.events import ResponseEnded, ResponseFailed
-from app.core.messages import Message, MessagePart, ModelRequest
-from app.core.tools import ToolChoice
-from app.protocols.base import asked_wait
-from app.protocols.gemini.decode import CODEC
-from app.protocols.gemini.server import END, error, frames, whole
-from app.protocols.server import IdSource, ModelReply, ParsedRequest, ReplyBlock, call
-from app.simulator.fault_transport import retry
+from playground.core.events import ResponseEnded, ResponseFailed
+from playground.core.messages import Message, MessagePart, ModelRequest
+from playground.core.tools import ToolChoice
+from playground.protocols.base import asked_wait
+from playground.protocols.gemini.decode import CODEC
+from playground.protocols.gemini.server import END, error, frames, whole
+from playground.protocols.server import IdSource, ModelReply, ParsedRequest, ReplyBlock, call
+from playground.simulator.fault_transport import retry
 from tests.protocols.frames import end_of, events_of, parts_of
 from tests.served import NO_TLS
 from tests.tables import each_row, rest_slow

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from app.core.tools import Content, ToolChoice
-from app.protocols.gemini.limits import SKIP_VALIDATOR
-from app.protocols.gemini.server import parse
-from app.protocols.server import BadRequest, ParsedRequest
+from playground.core.tools import Content, ToolChoice
+from playground.protocols.gemini.limits import SKIP_VALIDATOR
+from playground.protocols.gemini.server import parse
+from playground.protocols.server import BadRequest, ParsedRequest
 from tests.tables import each_row
 
 HI = {"role": "user", "parts": [{"text": "hi"}]}

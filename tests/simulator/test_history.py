@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from app.core.messages import Message, MessagePart
-from app.protocols.server import BadRequest
-from app.simulator.history import history_of, user_text
-from app.simulator.model import reply as model_reply
+from playground.core.messages import Message, MessagePart
+from playground.protocols.server import BadRequest
+from playground.simulator.history import history_of, user_text
+from playground.simulator.model import reply as model_reply
 from tests.simulator.client_loop import SHAPES, loop
 from tests.simulator.factories import asking, called, results, user
 from tests.tables import each_row

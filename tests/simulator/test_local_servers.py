@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from app.core.providers import SHIPPED
-from app.simulator.app import simulator_app
-from app.simulator.local_servers import LOCAL_SERVERS
+from playground.core.providers import SHIPPED
+from playground.simulator.app import simulator_app
+from playground.simulator.local_servers import LOCAL_SERVERS
 from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio

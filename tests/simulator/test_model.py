@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.core.messages import Message, MessagePart
-from app.core.tools import ToolChoice
-from app.protocols.server import ModelReply
-from app.simulator.model import reply as model_reply
+from playground.core.messages import Message, MessagePart
+from playground.core.tools import ToolChoice
+from playground.protocols.server import ModelReply
+from playground.simulator.model import reply as model_reply
 from tests.bounded import within
 from tests.simulator.factories import SHELF, TWO, asking, called, results, user
 from tests.tables import each_row

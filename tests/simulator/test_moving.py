@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.messages import Message, MessagePart
-from app.core.tools import Content, ToolResult, text_result
-from app.protocols.registry import CODECS
-from app.protocols.server import ModelReply, ReplyBlock, call
+from playground.core.messages import Message, MessagePart
+from playground.core.tools import Content, ToolResult, text_result
+from playground.protocols.registry import CODECS
+from playground.protocols.server import ModelReply, ReplyBlock, call
 from tests.simulator.talking import IMAGE, Talk
 from tests.tables import each_row
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.core.tools import ToolChoice
-from app.protocols.ollama.server import frames, parse, whole
-from app.protocols.server import BadRequest, IdSource, ModelReply, ParsedRequest, ReplyBlock
+from playground.core.tools import ToolChoice
+from playground.protocols.ollama.server import frames, parse, whole
+from playground.protocols.server import BadRequest, IdSource, ModelReply, ParsedRequest, ReplyBlock
 from tests.tables import each_row
 
 TOOL = {"type": "function", "function": {"name": "f"}}

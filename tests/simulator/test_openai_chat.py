@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.commands.decode import decode
-from app.protocols.openai_chat.server import END
-from app.protocols.server import IdSource, ModelReply, ReplyBlock, call
+from playground.commands.decode import decode
+from playground.protocols.openai_chat.server import END
+from playground.protocols.server import IdSource, ModelReply, ReplyBlock, call
 
 FUNCTION = {"type": "function", "function": {"name": "f"}}
 CUSTOM = {"type": "custom", "custom": {"name": "g"}}

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.core.tools import FREEFORM, ToolChoice
-from app.protocols.openai_chat.server import parse
-from app.protocols.server import BadRequest, ParsedRequest
+from playground.core.tools import FREEFORM, ToolChoice
+from playground.protocols.openai_chat.server import parse
+from playground.protocols.server import BadRequest, ParsedRequest
 from tests.tables import each_row
 
 TOOL = {"type": "function", "function": {"name": "f"}}

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.protocols.openai_responses.server import END, parse
-from app.protocols.server import IdSource, ModelReply, ParsedRequest, ReplyBlock, call
+from playground.protocols.openai_responses.server import END, parse
+from playground.protocols.server import IdSource, ModelReply, ParsedRequest, ReplyBlock, call
 from tests.tables import each_row
 
 STAMP = IdSource("s", 7)

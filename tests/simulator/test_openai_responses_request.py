@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from app.core.tools import FREEFORM, ToolChoice
-from app.protocols.openai_responses.refuse import sealed
-from app.protocols.openai_responses.server import parse
-from app.protocols.server import BadRequest, ParsedRequest
+from playground.core.tools import FREEFORM, ToolChoice
+from playground.protocols.openai_responses.refuse import sealed
+from playground.protocols.openai_responses.server import parse
+from playground.protocols.server import BadRequest, ParsedRequest
 from tests.tables import each_row
 
 TOOL: dict[str, Any] = {"type": "function", "name": "f", "parameters": None, "strict": None}

@@ -6,11 +6,11 @@ from typing import Any
 
 import jsonschema_rs
 
-from app.core.messages import MessagePart
-from app.core.tools import Tool
-from app.executors.examples import EXAMPLES
-from app.simulator.plan import clauses, enumerations, finds, forced_call, planned_calls
-from app.web.demos import ASK_COLLEAGUE, DEMOS
+from playground.core.messages import MessagePart
+from playground.core.tools import Tool
+from playground.executors.examples import EXAMPLES
+from playground.simulator.plan import clauses, enumerations, finds, forced_call, planned_calls
+from playground.web.demos import ASK_COLLEAGUE, DEMOS
 from tests.simulator.factories import DAY, INT, SHELF, TWO, B, N, S, one_of, some, tool
 from tests.tables import each_row
 

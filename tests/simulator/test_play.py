@@ -7,9 +7,9 @@ from typing import Any
 import anyio
 import pytest
 
-from app.net.isolation import isolated
-from app.protocols.server import CUT, STALL, OutgoingFrame
-from app.simulator.app import FrameResponse, SimulatorPace
+from playground.net.isolation import isolated
+from playground.protocols.server import CUT, STALL, OutgoingFrame
+from playground.simulator.app import FrameResponse, SimulatorPace
 
 pytestmark = pytest.mark.anyio
 

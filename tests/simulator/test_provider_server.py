@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from app.core.events import PartEnded, ResponseEnded, ResponseFailed
-from app.core.messages import ModelRequest
-from app.core.tools import Tool, ToolChoice
-from app.protocols.registry import CODECS
-from app.protocols.server import (
+from playground.core.events import PartEnded, ResponseEnded, ResponseFailed
+from playground.core.messages import ModelRequest
+from playground.core.tools import Tool, ToolChoice
+from playground.protocols.registry import CODECS
+from playground.protocols.server import (
     IdSource,
     ModelReply,
     OutgoingFrame,
@@ -19,9 +19,9 @@ from app.protocols.server import (
     call,
     pieces,
 )
-from app.simulator.app import ENDS
-from app.simulator.faults import by_name
-from app.simulator.model import reply
+from playground.simulator.app import ENDS
+from playground.simulator.faults import by_name
+from playground.simulator.model import reply
 from tests.simulator.factories import SHELF, asking, called, results, user
 from tests.tables import each_row
 

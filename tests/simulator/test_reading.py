@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from app.core.faults import FAULTS, scene, staged
-from app.core.messages import MessagePart
-from app.core.tools import Content, Tool, ToolResult, text_result
-from app.protocols.registry import CODECS
-from app.protocols.server import ModelReply
-from app.simulator.history import answered_call
-from app.simulator.model import combine_results, passing, reply
+from playground.core.faults import FAULTS, scene, staged
+from playground.core.messages import MessagePart
+from playground.core.tools import Content, Tool, ToolResult, text_result
+from playground.protocols.registry import CODECS
+from playground.protocols.server import ModelReply
+from playground.simulator.history import answered_call
+from playground.simulator.model import combine_results, passing, reply
 from tests.factories import WEATHER
 from tests.simulator.talking import Talk
 from tests.tables import each_row

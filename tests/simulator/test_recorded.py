@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.protocols.server import BadRequest
-from app.simulator.recorded import LEFT, MatchingTake, Take, Tape, find_take, frames, headers
+from playground.protocols.server import BadRequest
+from playground.simulator.recorded import LEFT, MatchingTake, Take, Tape, find_take, frames, headers
 from tests.tables import each_row
 
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from app.protocols.registry import ENDS
-from app.protocols.server import BadRequest, ProviderServer
-from app.simulator.local_servers import LOCAL_ENDS
+from playground.protocols.registry import ENDS
+from playground.protocols.server import BadRequest, ProviderServer
+from playground.simulator.local_servers import LOCAL_ENDS
 
 FOLDER = Path(__file__).parents[2] / os.environ.get("PLAYGROUND_RECORDINGS", "../shared/recordings")
 OWN = ("anthropic", "google_ai", "vertex_ai", "ollama", "openai", "azure")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import BadInput
-from app.core.messages import Message, MessagePart, ModelRequest
-from app.core.tools import ToolChoice
-from app.simulator.scenario import scenario, script
+from playground.core.errors import BadInput
+from playground.core.messages import Message, MessagePart, ModelRequest
+from playground.core.tools import ToolChoice
+from playground.simulator.scenario import scenario, script
 from tests.tables import each_row
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from app.core.messages import model_request
-from app.core.settings import PROTOCOLS
-from app.core.tools import ToolChoice
-from app.protocols.registry import codec
-from app.simulator.recorded import steps
+from playground.core.messages import model_request
+from playground.core.settings import PROTOCOLS
+from playground.core.tools import ToolChoice
+from playground.protocols.registry import codec
+from playground.simulator.recorded import steps
 from tests.factories import Log, session, turn_with_calls
 from tests.tables import each_row
 

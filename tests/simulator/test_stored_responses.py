@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.protocols.openai_responses import stored
-from app.simulator.app import simulator_app
+from playground.protocols.openai_responses import stored
+from playground.simulator.app import simulator_app
 
 pytestmark = pytest.mark.anyio
 

@@ -9,12 +9,12 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from app.core.messages import Message
-from app.core.tools import Tool, ToolChoice
-from app.protocols.server import ModelReply
-from app.simulator.app import ENDS
-from app.simulator.model import is_final
-from app.simulator.model import reply as model_reply
+from playground.core.messages import Message
+from playground.core.tools import Tool, ToolChoice
+from playground.protocols.server import ModelReply
+from playground.simulator.app import ENDS
+from playground.simulator.model import is_final
+from playground.simulator.model import reply as model_reply
 from tests.simulator.client_loop import SHAPES, loop
 from tests.simulator.factories import WEATHER, asking, called, results, user
 from tests.tables import each_row

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.store.batches import (
+from playground.store.batches import (
     BatchRow,
     RunPlace,
     RunRow,
@@ -23,11 +23,11 @@ from app.store.batches import (
     set_state,
     unclaim,
 )
-from app.store.database import APPLICATION_ID
-from app.store.log import Log
-from app.store.schema import MIGRATIONS
-from app.store.search import parse_query, search
-from app.store.writes import WriteBatch
+from playground.store.database import APPLICATION_ID
+from playground.store.log import Log
+from playground.store.schema import MIGRATIONS
+from playground.store.search import parse_query, search
+from playground.store.writes import WriteBatch
 from tests.playbook import begun, logged
 from tests.store.test_database import opened
 from tests.store.test_log import summary

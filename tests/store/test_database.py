@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from app.core.errors import StoreBusy, StoreError
-from app.store import database as database_module
-from app.store.database import APPLICATION_ID, Database, Statement
-from app.store.schema import MIGRATIONS
+from playground.core.errors import StoreBusy, StoreError
+from playground.store import database as database_module
+from playground.store.database import APPLICATION_ID, Database, Statement
+from playground.store.schema import MIGRATIONS
 
 pytestmark = pytest.mark.anyio
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.core.errors import StoreBusy, StoreError
-from app.store.database import OwnerLock, database_path, owner_of
+from playground.core.errors import StoreBusy, StoreError
+from playground.store.database import OwnerLock, database_path, owner_of
 
 
 def by_link(folder: Path) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
-from app.store.search import BEGIN, END, ExcerptPart, excerpt_parts, excerpts
+from playground.store.search import BEGIN, END, ExcerptPart, excerpt_parts, excerpts
 from tests.tables import each_row
 
 

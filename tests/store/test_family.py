@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from app.core.events import Event, SessionForked, SettingsChanged
-from app.core.serialization import to_row
-from app.store.database import Database, Statement
-from app.store.log import family, forks_of
+from playground.core.events import Event, SessionForked, SettingsChanged
+from playground.core.serialization import to_row
+from playground.store.database import Database, Statement
+from playground.store.log import family, forks_of
 from tests.factories import settings
 
 pytestmark = pytest.mark.anyio

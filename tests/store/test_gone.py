@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from app.core.errors import Conflict, StoreBusy, StoreError, StoreGone, StoreUnwritable
-from app.core.events import PromptAdded
-from app.engine.engine import Engine
-from app.store import database as database_module
-from app.store.database import Database, OwnerLock, lock_path, owner_of
-from app.store.log import Log
+from playground.core.errors import Conflict, StoreBusy, StoreError, StoreGone, StoreUnwritable
+from playground.core.events import PromptAdded
+from playground.engine.engine import Engine
+from playground.store import database as database_module
+from playground.store.database import Database, OwnerLock, lock_path, owner_of
+from playground.store.log import Log
 from tests.engine.running import asked, begun, rested, running
 from tests.engine.test_verify import found_in
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from app.core.events import CallDecided, CallEnded, PartDelta, PartEnded, RequestSent, Source
-from app.core.serialization import to_row
-from app.core.tools import Content, ToolResult
-from app.store import log as log_module
-from app.store import writes
-from app.store.database import APPLICATION_ID, Database
-from app.store.log import Log
-from app.store.maintenance import REBUILD, purge, search_differs
-from app.store.schema import INDEXED, MIGRATIONS
-from app.store.writes import Copied, Summary, WriteBatch, long_text, statements
+from playground.core.events import CallDecided, CallEnded, PartDelta, PartEnded, RequestSent, Source
+from playground.core.serialization import to_row
+from playground.core.tools import Content, ToolResult
+from playground.store import log as log_module
+from playground.store import writes
+from playground.store.database import APPLICATION_ID, Database
+from playground.store.log import Log
+from playground.store.maintenance import REBUILD, purge, search_differs
+from playground.store.schema import INDEXED, MIGRATIONS
+from playground.store.writes import Copied, Summary, WriteBatch, long_text, statements
 from tests.playbook import begun, call, checked, logged, part, turn
 from tests.store.test_database import opened
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from app.core.errors import NotFound
-from app.core.servers import Accepted, Server, fingerprint
-from app.core.settings import Profile
-from app.core.tools import Tool
-from app.store.library import Library
+from playground.core.errors import NotFound
+from playground.core.servers import Accepted, Server, fingerprint
+from playground.core.settings import Profile
+from playground.core.tools import Tool
+from playground.store.library import Library
 from tests.store.test_database import opened
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.core.errors import StoreBusy, StoreError
-from app.store.database import Owner, OwnerLock, lock_path, owner_of
+from playground.core.errors import StoreBusy, StoreError
+from playground.store.database import Owner, OwnerLock, lock_path, owner_of
 
 
 def test_one_owner_at_a_time(tmp_path: Path) -> None:

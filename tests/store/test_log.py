@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.core.errors import StoreError
-from app.core.events import (
+from playground.core.errors import StoreError
+from playground.core.events import (
     CallDecided,
     CallEnded,
     Logged,
@@ -17,12 +17,12 @@ from app.core.events import (
     ResponseFailed,
     Source,
 )
-from app.core.reducer import fold
-from app.core.session import session_data
-from app.core.tools import text_result
-from app.store.database import Statement
-from app.store.log import Log
-from app.store.writes import Chunk, Closed, Summary, WriteBatch
+from playground.core.reducer import fold
+from playground.core.session import session_data
+from playground.core.tools import text_result
+from playground.store.database import Statement
+from playground.store.log import Log
+from playground.store.writes import Chunk, Closed, Summary, WriteBatch
 from tests import factories
 from tests.playbook import begun, call, checked, failed, logged, part, run, turn
 from tests.store.test_database import opened

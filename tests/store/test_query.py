@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.store.search import KEYS, LONGEST, WORDS, SearchQuery, parse_query
+from playground.store.search import KEYS, LONGEST, WORDS, SearchQuery, parse_query
 from tests.tables import each_row
 
 NEW_YEAR = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)

@@ -8,12 +8,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.core.events import Event, PromptAdded
-from app.store import log as marks
-from app.store.database import Database
-from app.store.log import Log
-from app.store.search import SearchResult, _inside, choices, parse_query, search, search_in_thread
-from app.store.writes import Copied, Summary, WriteBatch
+from playground.core.events import Event, PromptAdded
+from playground.store import log as marks
+from playground.store.database import Database
+from playground.store.log import Log
+from playground.store.search import (
+    SearchResult,
+    _inside,
+    choices,
+    parse_query,
+    search,
+    search_in_thread,
+)
+from playground.store.writes import Copied, Summary, WriteBatch
 from tests.playbook import begun, call, checked, logged, part, ran, run, turn
 from tests.store.test_database import opened
 
@@ -117,7 +124,7 @@ async def test_it_says_that_there_is_more_and_that_it_was_cut(
     found = await search(database.path, parse_query("refund"), 2)
     assert [one.session.id for one in found.hits] == ["fork", "tool"]
     assert found.more
-    monkeypatch.setattr("app.store.search.STEPS", 1)
+    monkeypatch.setattr("playground.store.search.STEPS", 1)
     assert search_in_thread(database.path, parse_query("refund"), 2, limit_s=-1.0) == SearchResult(
         [], cut=True
     )
@@ -128,9 +135,9 @@ async def test_few_and_many_sessions_find_the_same(
 ) -> None:
     texts = ("refund model:m", "refund before:2027 is:fork", "refund tag:x", "hi profile:p")
     few = [await ids(database, text) for text in texts]
-    monkeypatch.setattr("app.store.search.FEW", 0)
+    monkeypatch.setattr("playground.store.search.FEW", 0)
     assert [await ids(database, text) for text in texts] == few
-    monkeypatch.setattr("app.store.search.LOOKED_UP", 0)
+    monkeypatch.setattr("playground.store.search.LOOKED_UP", 0)
     assert [await ids(database, text) for text in texts] == few
 
 
@@ -141,7 +148,7 @@ async def test_bounds_of_the_work_change_nothing(
 ) -> None:
     found = await search(database.path, parse_query(text), 50)
     for name, value in limits.items():
-        monkeypatch.setattr(f"app.store.search.{name}", value)
+        monkeypatch.setattr(f"playground.store.search.{name}", value)
     again = await search(database.path, parse_query(text), 50)
     assert found.hits
     assert again == found
@@ -161,8 +168,8 @@ async def test_the_index_is_asked_once_however_many_are_found(
         made.set_trace_callback(asked.append)
         return made
 
-    monkeypatch.setattr("app.store.search.sqlite3", SimpleNamespace(**vars(sqlite3)))
-    monkeypatch.setattr("app.store.search.sqlite3.connect", connect)
+    monkeypatch.setattr("playground.store.search.sqlite3", SimpleNamespace(**vars(sqlite3)))
+    monkeypatch.setattr("playground.store.search.sqlite3.connect", connect)
     assert (await search(database.path, parse_query(text), 50)).hits
     assert sum("found MATCH" in one for one in asked) == most
 

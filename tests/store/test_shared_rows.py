@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from app.core.errors import StoreError
-from app.core.events import (
+from playground.core.errors import StoreError
+from playground.core.events import (
     Event,
     Logged,
     PartDelta,
@@ -19,14 +19,14 @@ from app.core.events import (
     Usage,
     Warned,
 )
-from app.core.reducer import cut
-from app.core.serialization import to_row
-from app.store import log as log_module
-from app.store import writes
-from app.store.database import Database, Statement
-from app.store.log import Log
-from app.store.maintenance import purge, search_differs
-from app.store.writes import Chunk, Copied, Summary, WriteBatch
+from playground.core.reducer import cut
+from playground.core.serialization import to_row
+from playground.store import log as log_module
+from playground.store import writes
+from playground.store.database import Database, Statement
+from playground.store.log import Log
+from playground.store.maintenance import purge, search_differs
+from playground.store.writes import Chunk, Copied, Summary, WriteBatch
 from tests.playbook import begun, call, checked, failed, logged, part, turn
 from tests.store.test_database import opened
 

@@ -18,16 +18,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.core.errors import StoreError
-from app.core.events import Logged, RequestSent
-from app.core.serialization import to_row
-from app.store import slices, writes
-from app.store.database import APPLICATION_ID, Database, Statement
-from app.store.log import Log
-from app.store.maintenance import purge
-from app.store.schema import MIGRATIONS
-from app.store.slices import LONG, SMALL, cut, numbers_of, runs_of, spans_over
-from app.store.writes import Copied, Summary, WriteBatch, long_text, with_text
+from playground.core.errors import StoreError
+from playground.core.events import Logged, RequestSent
+from playground.core.serialization import to_row
+from playground.store import slices, writes
+from playground.store.database import APPLICATION_ID, Database, Statement
+from playground.store.log import Log
+from playground.store.maintenance import purge
+from playground.store.schema import MIGRATIONS
+from playground.store.slices import LONG, SMALL, cut, numbers_of, runs_of, spans_over
+from playground.store.writes import Copied, Summary, WriteBatch, long_text, with_text
 from tests.store.test_database import opened
 from tests.store.test_large_texts import shortened
 from tests.tables import each_row

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.core.settings import Profile
-from app.engine.engine import Engine
-from app.net.client import NetworkError
-from app.tap.exchange import AgentExchange
-from app.tap.recording import AgentSessions
-from app.tap.relay import AgentRequest, Exchange
-from app.tap.taps import Tap, Taps
+from playground.core.settings import Profile
+from playground.engine.engine import Engine
+from playground.net.client import NetworkError
+from playground.tap.exchange import AgentExchange
+from playground.tap.recording import AgentSessions
+from playground.tap.relay import AgentRequest, Exchange
+from playground.tap.taps import Tap, Taps
 
 TOOLS = (
     {

@@ -12,17 +12,17 @@ from pathlib import Path
 import h11
 from starlette.types import ASGIApp
 
-from app.core.messages import model_request
-from app.core.reducer import fold
-from app.core.settings import Profile, Protocol
-from app.core.tools import ToolChoice
-from app.engine.engine import Engine
-from app.protocols.registry import CODECS, FACTS
-from app.simulator.app import simulator_app
-from app.tap.door import DOORS, Door, Upstreams
-from app.tap.relay import AgentRequest, DoorName, Exchange, Relay, Unobserved, end_to_end
-from app.tap.taps import Taps
-from app.web.app import make_app
+from playground.core.messages import model_request
+from playground.core.reducer import fold
+from playground.core.settings import Profile, Protocol
+from playground.core.tools import ToolChoice
+from playground.engine.engine import Engine
+from playground.protocols.registry import CODECS, FACTS
+from playground.simulator.app import simulator_app
+from playground.tap.door import DOORS, Door, Upstreams
+from playground.tap.relay import AgentRequest, DoorName, Exchange, Relay, Unobserved, end_to_end
+from playground.tap.taps import Taps
+from playground.web.app import make_app
 from tests.engine.running import make_empty
 from tests.factories import Log, settings
 from tests.loopback import listening

@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.core.session import Prompt, Session
-from app.core.settings import Profile
-from app.core.tools import Tool
-from app.engine.decisions import DecisionRequest, ResultDecision
-from app.engine.engine import Engine
-from app.simulator.scenario import Scenario
-from app.tap.door import DOORS, Door, Upstreams
-from app.tap.exchange import AgentExchange
-from app.tap.recording import AgentSessions
-from app.tap.relay import AgentRequest, Relay
-from app.tap.taps import Tap, Taps
+from playground.core.session import Prompt, Session
+from playground.core.settings import Profile
+from playground.core.tools import Tool
+from playground.engine.decisions import DecisionRequest, ResultDecision
+from playground.engine.engine import Engine
+from playground.simulator.scenario import Scenario
+from playground.tap.door import DOORS, Door, Upstreams
+from playground.tap.exchange import AgentExchange
+from playground.tap.recording import AgentSessions
+from playground.tap.relay import AgentRequest, Relay
+from playground.tap.taps import Tap, Taps
 from tests.engine.running import ALLOW_ALL, begun, rested, running
 from tests.loopback import listening
 

@@ -15,23 +15,23 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import Refused
-from app.core.events import AnswerPassed
-from app.core.providers import SIMULATORS
-from app.core.session import Session
-from app.core.tools import Content
-from app.engine.decisions import DecisionRequest
-from app.engine.engine import Engine
-from app.engine.fork import ForkPlace, fork
-from app.engine.runner import recover
-from app.protocols import answer_edits
-from app.protocols.registry import EDITORS
-from app.protocols.request import ResultMessage
-from app.simulator.scenario import scenario
-from app.tap.exchange import AgentExchange
-from app.tap.history import read_body
-from app.tap.holding import ENDED
-from app.tap.recording import AgentSessions
+from playground.core.errors import Refused
+from playground.core.events import AnswerPassed
+from playground.core.providers import SIMULATORS
+from playground.core.session import Session
+from playground.core.tools import Content
+from playground.engine.decisions import DecisionRequest
+from playground.engine.engine import Engine
+from playground.engine.fork import ForkPlace, fork
+from playground.engine.runner import recover
+from playground.protocols import answer_edits
+from playground.protocols.registry import EDITORS
+from playground.protocols.request import ResultMessage
+from playground.simulator.scenario import scenario
+from playground.tap.exchange import AgentExchange
+from playground.tap.history import read_body
+from playground.tap.holding import ENDED
+from playground.tap.recording import AgentSessions
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
 from tests.tables import rest_slow
 from tests.tap.agent import KIND, end

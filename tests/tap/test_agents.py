@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from app.core import providers
-from app.core.errors import BadInput
-from app.core.settings import Protocol
-from app.tap.agents import (
+from playground.core import providers
+from playground.core.errors import BadInput
+from playground.core.settings import Protocol
+from playground.tap.agents import (
     AGENTS,
     BY_HAND,
     DOORS,

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import NotFound, StoreError
-from app.core.providers import SHIPPED
-from app.core.settings import PROTOCOLS, Profile, Protocol
-from app.net.keys import Keys
-from app.protocols.registry import CODECS
-from app.tap.door import DOORS, HEADER, Upstreams
-from app.tap.relay import CREDENTIALS, DoorName, RefusedRequest, Unobserved, error_body
+from playground.core.errors import NotFound, StoreError
+from playground.core.providers import SHIPPED
+from playground.core.settings import PROTOCOLS, Profile, Protocol
+from playground.net.keys import Keys
+from playground.protocols.registry import CODECS
+from playground.tap.door import DOORS, HEADER, Upstreams
+from playground.tap.relay import CREDENTIALS, DoorName, RefusedRequest, Unobserved, error_body
 from tests.tables import each_row
 from tests.tap.relaying import (
     AGENT_KEY,

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from app.engine.engine import Engine
-from app.engine.fork import ForkPlace, fork
-from app.engine.preview import Draft, preview
-from app.engine.settings import settings_from
-from app.engine.verify import Difference, verify
+from playground.engine.engine import Engine
+from playground.engine.fork import ForkPlace, fork
+from playground.engine.preview import Draft, preview
+from playground.engine.settings import settings_from
+from playground.engine.verify import Difference, verify
 from tests.engine.running import running
 from tests.tap.agent import TOOLS, FakeAgent, made
 

@@ -15,22 +15,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.errors import Refused
-from app.core.messages import Message, ModelRequest
-from app.core.rules import Rule
-from app.core.session import Session
-from app.core.settings import Profile, Protocol
-from app.core.tools import Tool, ToolChoice
-from app.engine.decisions import DecisionRequest, ResultDecision
-from app.engine.engine import Engine
-from app.engine.rules import ALWAYS
-from app.net.client import NetworkError
-from app.protocols.registry import codec
-from app.tap.door import DOORS
-from app.tap.exchange import AgentExchange
-from app.tap.recording import AgentSessions, may_bring_calls
-from app.tap.relay import AgentRequest, Exchange
-from app.tap.taps import Tap
+from playground.core.errors import Refused
+from playground.core.messages import Message, ModelRequest
+from playground.core.rules import Rule
+from playground.core.session import Session
+from playground.core.settings import Profile, Protocol
+from playground.core.tools import Tool, ToolChoice
+from playground.engine.decisions import DecisionRequest, ResultDecision
+from playground.engine.engine import Engine
+from playground.engine.rules import ALWAYS
+from playground.net.client import NetworkError
+from playground.protocols.registry import codec
+from playground.tap.door import DOORS
+from playground.tap.exchange import AgentExchange
+from playground.tap.recording import AgentSessions, may_bring_calls
+from playground.tap.relay import AgentRequest, Exchange
+from playground.tap.taps import Tap
 from tests.engine.running import make_empty
 from tests.protocols.answers import PROTOCOLS, AnswerPart, body
 from tests.protocols.answers import call as answer_call

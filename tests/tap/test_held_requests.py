@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from app.core.session import Session
-from app.engine.decisions import ResultDecision
-from app.tap.relay import STOPPED
-from app.tap.taps import Tap
+from playground.core.session import Session
+from playground.engine.decisions import ResultDecision
+from playground.tap.relay import STOPPED
+from playground.tap.taps import Tap
 from tests.tap.relaying import Answer, Place, ask, connected, placed
 
 pytestmark = pytest.mark.anyio

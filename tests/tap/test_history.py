@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.core.events import CallDecided
-from app.protocols.request import ResultMessage
-from app.tap.history import read_body, tail_of
-from app.tap.holding import leading_results
+from playground.core.events import CallDecided
+from playground.protocols.request import ResultMessage
+from playground.tap.history import read_body, tail_of
+from playground.tap.holding import leading_results
 from tests.playbook import begun, call, session, turn
 
 PROMPT = {"role": "user", "parts": [{"text": "Compare a.txt and b.txt."}]}

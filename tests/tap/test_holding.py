@@ -13,22 +13,29 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import Refused, StoreUnwritable
-from app.core.events import CallChecked, CallDecided, CallStarted, RequestSent, RunPaused, Warned
-from app.core.rules import Rule
-from app.core.session import Call, Part, Session, Turn
-from app.core.settings import Settings
-from app.engine.decisions import DecisionRequest
-from app.engine.engine import Engine
-from app.engine.rules import ALWAYS
-from app.engine.runner import recover
-from app.net.client import NetworkError
-from app.protocols.answer_edits import NewArguments
-from app.tap import places
-from app.tap.exchange import AgentExchange
-from app.tap.holding import edits_of
-from app.tap.recording import AgentSessions
-from app.tap.relay import Exchange
+from playground.core.errors import Refused, StoreUnwritable
+from playground.core.events import (
+    CallChecked,
+    CallDecided,
+    CallStarted,
+    RequestSent,
+    RunPaused,
+    Warned,
+)
+from playground.core.rules import Rule
+from playground.core.session import Call, Part, Session, Turn
+from playground.core.settings import Settings
+from playground.engine.decisions import DecisionRequest
+from playground.engine.engine import Engine
+from playground.engine.rules import ALWAYS
+from playground.engine.runner import recover
+from playground.net.client import NetworkError
+from playground.protocols.answer_edits import NewArguments
+from playground.tap import places
+from playground.tap.exchange import AgentExchange
+from playground.tap.holding import edits_of
+from playground.tap.recording import AgentSessions
+from playground.tap.relay import Exchange
 from tests.engine.running import events_of, running
 from tests.engine.unwritable import FullDisk
 from tests.tap.agent import KIND, UPSTREAM, FakeAgent, end, made, worked

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.core.reducer import fold
+from playground.core.reducer import fold
 from tests.tap.relaying import Provider, ask, placed
 
 pytestmark = pytest.mark.anyio

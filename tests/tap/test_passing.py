@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from app.core.events import AnswerPassed, CallStarted, ClientGone, RequestSent, StopAt
-from app.core.rules import Rule
-from app.engine.engine import Engine
-from app.engine.rules import ALWAYS
-from app.tap.relay import Exchange
+from playground.core.events import AnswerPassed, CallStarted, ClientGone, RequestSent, StopAt
+from playground.core.rules import Rule
+from playground.engine.engine import Engine
+from playground.engine.rules import ALWAYS
+from playground.tap.relay import Exchange
 from tests.engine.running import events_of, running
 from tests.tap.agent import KIND, FakeAgent, end, made, worked
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from app.core.events import RequestSent, SessionStarted, Warned
-from app.core.session import Prompt, Session
-from app.core.settings import Profile
-from app.engine.engine import Engine
-from app.store.writes import WriteBatch
-from app.tap.exchange import AgentExchange
-from app.tap.relay import AgentRequest, AskAgain
+from playground.core.events import RequestSent, SessionStarted, Warned
+from playground.core.session import Prompt, Session
+from playground.core.settings import Profile
+from playground.engine.engine import Engine
+from playground.store.writes import WriteBatch
+from playground.tap.exchange import AgentExchange
+from playground.tap.relay import AgentRequest, AskAgain
 from tests.engine.running import events_of, running
 from tests.tap.agent import KIND, FakeAgent, end, made
 

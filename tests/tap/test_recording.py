@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import Refused
-from app.core.events import (
+from playground.core.errors import Refused
+from playground.core.events import (
     AnswerPassed,
     CallStarted,
     ClientGone,
     RequestReceived,
     Warned,
 )
-from app.core.reducer import fold
-from app.core.rules import Rule
-from app.core.session import Prompt
-from app.engine.decisions import DecisionRequest
-from app.engine.fork import ForkPlace, fork
-from app.engine.rules import ALWAYS
-from app.tap.relay import STOPPED
+from playground.core.reducer import fold
+from playground.core.rules import Rule
+from playground.core.session import Prompt
+from playground.engine.decisions import DecisionRequest
+from playground.engine.fork import ForkPlace, fork
+from playground.engine.rules import ALWAYS
+from playground.tap.relay import STOPPED
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
 from tests.tables import rest_slow
 from tests.tap.tapping import (

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Message
 
-from app.core import errors
-from app.core.settings import PROTOCOLS, Protocol
-from app.net.client import NetworkError
-from app.protocols.registry import CODECS, FACTS
-from app.simulator.faults import FAULTS, FaultRow
-from app.tap.relay import AgentRequest, AnswerHead, RawHeaders, Unobserved
+from playground.core import errors
+from playground.core.settings import PROTOCOLS, Protocol
+from playground.net.client import NetworkError
+from playground.protocols.registry import CODECS, FACTS
+from playground.simulator.faults import FAULTS, FaultRow
+from playground.tap.relay import AgentRequest, AnswerHead, RawHeaders, Unobserved
 from tests.tables import each_row
 from tests.tap.relaying import (
     AGENT_KEY,
@@ -199,7 +199,7 @@ async def test_a_body_too_large_to_read_streams_through(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With its length, or in chunks; nobody reads it."""
-    monkeypatch.setattr("app.tap.relay.MOST_READ", 1000)
+    monkeypatch.setattr("playground.tap.relay.MOST_READ", 1000)
     read: list[AgentRequest] = []
 
     def make(request: AgentRequest) -> Unobserved:

@@ -11,20 +11,26 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import Conflict, PlaygroundError, Refused
-from app.core.events import CallEnded, CallProgressed, ClientGone, RequestReceived, RequestSent
-from app.core.session import Session
-from app.core.settings import Profile
-from app.core.tools import text_result
-from app.engine.decisions import DecisionRequest, ResultDecision
-from app.engine.engine import Engine
-from app.engine.runner import RetryWaits
-from app.protocols.request import ResultMessage
-from app.tap.exchange import AgentExchange
-from app.tap.history import read_body
-from app.tap.holding import has_failed, result_of
-from app.tap.recording import AgentSessions
-from app.tap.relay import STOPPED, AgentRequest, Exchange
+from playground.core.errors import Conflict, PlaygroundError, Refused
+from playground.core.events import (
+    CallEnded,
+    CallProgressed,
+    ClientGone,
+    RequestReceived,
+    RequestSent,
+)
+from playground.core.session import Session
+from playground.core.settings import Profile
+from playground.core.tools import text_result
+from playground.engine.decisions import DecisionRequest, ResultDecision
+from playground.engine.engine import Engine
+from playground.engine.runner import RetryWaits
+from playground.protocols.request import ResultMessage
+from playground.tap.exchange import AgentExchange
+from playground.tap.history import read_body
+from playground.tap.holding import has_failed, result_of
+from playground.tap.recording import AgentSessions
+from playground.tap.relay import STOPPED, AgentRequest, Exchange
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
 from tests.protocols.test_body_edits import three_results
 from tests.tables import each_row
@@ -527,7 +533,7 @@ async def test_results_are_held_of_an_answer_whose_end_alone_was_logged_before_a
         exchange = await agent.ask("List the files.")
         exchange.answered(200, KIND)
         with monkeypatch.context() as patched:
-            patched.setattr("app.tap.recording.passed_on", lambda *_: [])
+            patched.setattr("playground.tap.recording.passed_on", lambda *_: [])
             patched.setattr(AgentExchange, "finish", lambda _: asyncio.sleep(0))
             await exchange.pass_on(answer_of(BASH))
             await end(exchange)
@@ -660,7 +666,7 @@ async def test_no_result_goes_on_where_that_it_waits_cannot_be_saved(
         def fail(*_: Any, **__: Any) -> Any:
             raise ValueError("It breaks.")
 
-        monkeypatch.setattr("app.tap.recording.holding_events", fail)
+        monkeypatch.setattr("playground.tap.recording.holding_events", fail)
         exchange = agent.exchange(agent.result("Bash", "a.txt"))
         with pytest.raises(ValueError, match="It breaks"):
             await exchange.begin()

@@ -17,8 +17,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from app.core.settings import Profile
-from app.tap.door import HEADER, Upstreams
+from playground.core.settings import Profile
+from playground.tap.door import HEADER, Upstreams
 from tests.tap.relaying import TOKEN, Headers, Place, ask, placed
 from tests.tap.test_taps import bytes_beside
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import BadInput, Conflict, NotFound
-from app.engine.engine import Engine
-from app.tap.taps import MOST_OTHERS, MOST_TITLE, STOPS, Activity, Taps, without_key
+from playground.core.errors import BadInput, Conflict, NotFound
+from playground.engine.engine import Engine
+from playground.tap.taps import MOST_OTHERS, MOST_TITLE, STOPS, Activity, Taps, without_key
 from tests.engine.running import running
 from tests.tables import each_row
 

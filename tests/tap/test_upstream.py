@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from app.core.settings import Profile
-from app.net.keys import Keys
-from app.tap.door import Upstreams, credentials_of
-from app.tap.relay import RefusedRequest
+from playground.core.settings import Profile
+from playground.net.keys import Keys
+from playground.tap.door import Upstreams, credentials_of
+from playground.tap.relay import RefusedRequest
 from tests.tables import each_row
 
 KEY = "sk-ant-canary-71f0c2"

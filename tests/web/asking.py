@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.web.guard import Guard
+from playground.web.guard import Guard
 
 PORT = 8765
 TOKEN = "right-token-0123456789abcdefABCDEF_~."

@@ -12,9 +12,9 @@ import anyio
 import httpx
 import pytest
 
-from app.core.errors import BadInput, Conflict, PlaygroundError
-from app.engine.decisions import DecisionRequest
-from app.web.session.actions import refusals, several
+from playground.core.errors import BadInput, Conflict, PlaygroundError
+from playground.engine.decisions import DecisionRequest
+from playground.web.session.actions import refusals, several
 from tests.served import Reached, rested
 from tests.tables import rest_slow
 

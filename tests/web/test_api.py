@@ -14,10 +14,10 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from app.core import errors
-from app.core.errors import PlaygroundError
-from app.engine.preview import WIRES
-from app.web import guard
+from playground.core import errors
+from playground.core.errors import PlaygroundError
+from playground.engine.preview import WIRES
+from playground.web import guard
 from tests.served import Reached, messages, rested
 
 pytestmark = pytest.mark.anyio

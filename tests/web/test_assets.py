@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from app import config
-from app.core.errors import PlaygroundError
-from app.render.environment import join_styles
-from app.web.assets import FOREVER, SCRIPTS, START, STYLES, build
+from playground import config
+from playground.core.errors import PlaygroundError
+from playground.render.environment import join_styles
+from playground.web.assets import FOREVER, SCRIPTS, START, STYLES, build
 from tests.served import Reached
 
 pytestmark = pytest.mark.anyio

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import BadInput
-from app.core.reducer import fold
-from app.engine.engine import Engine
-from app.render.blocks import PageFrame
-from app.render.view import View
-from app.render.wire_rows import WireRows
-from app.web.side_by_side import (
+from playground.core.errors import BadInput
+from playground.core.reducer import fold
+from playground.engine.engine import Engine
+from playground.render.blocks import PageFrame
+from playground.render.view import View
+from playground.render.wire_rows import WireRows
+from playground.web.side_by_side import (
     Follower,
     SideBySide,
     address,
@@ -25,7 +25,7 @@ from app.web.side_by_side import (
     round_of,
     without,
 )
-from app.web.site import Site
+from playground.web.site import Site
 from tests.engine.running import asked, begun, rested, running
 from tests.render.page import ENV, NOW_MS, Page
 

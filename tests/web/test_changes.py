@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from starlette.datastructures import FormData, UploadFile
 
-from app.core.errors import BadInput
-from app.core.session import Session
-from app.core.settings import Profile, Settings
-from app.core.tools import ToolChoice
-from app.engine.settings import settings_from
-from app.web.forms import Body
-from app.web.session.setup import changed, drawn_setup, shown_settings
-from app.web.session.view import setup_form
-from app.web.site import Site
+from playground.core.errors import BadInput
+from playground.core.session import Session
+from playground.core.settings import Profile, Settings
+from playground.core.tools import ToolChoice
+from playground.engine.settings import settings_from
+from playground.web.forms import Body
+from playground.web.session.setup import changed, drawn_setup, shown_settings
+from playground.web.session.view import setup_form
+from playground.web.site import Site
 from tests.engine.running import begun, running
 from tests.render.page import ENV
 

@@ -7,7 +7,7 @@ import gzip
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.web.app import PACKET, _compressed
+from playground.web.app import PACKET, _compressed
 from tests.served import Reached
 from tests.tables import each_row
 from tests.web.asking import Header, call, scope_of

@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.executors.workspace import Folder
-from app.web.demos import DEMOS, MOST_AGENTS, NOTES, example_prompts
+from playground.executors.workspace import Folder
+from playground.web.demos import DEMOS, MOST_AGENTS, NOTES, example_prompts
 from tests.served import rested
 from tests.served_here import served_here
 

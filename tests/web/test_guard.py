@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.core.errors import BadInput
+from playground.core.errors import BadInput
 from tests.tables import each_row
 from tests.web.asking import (
     BEARER,

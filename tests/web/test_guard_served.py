@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from app.web.guard import MAX_BODY, Guard
+from playground.web.guard import MAX_BODY, Guard
 from tests.web.asking import BEARER, HERE, PORT, TOKEN, ask, call, scope_of
 
 pytestmark = pytest.mark.anyio

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.net.isolation import HARDENING, ISOLATED, POLICY, isolated
-from app.web.guard import FRAMED, FRAMES, SECURITY_HEADERS, Headers, hardened
+from playground.net.isolation import HARDENING, ISOLATED, POLICY, isolated
+from playground.web.guard import FRAMED, FRAMES, SECURITY_HEADERS, Headers, hardened
 from tests.tables import each_row
 
 PAGE = (b"content-type", b"text/html; charset=utf-8")

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from starlette.datastructures import FormData, Headers, UploadFile
 
-from app.core.errors import BadInput
-from app.core.tools import Content
-from app.schema import strict_json
-from app.web.forms import MOST_BYTES, MOST_IMAGES, Body, images_of, json_of, media_type
-from app.web.guard import MAX_BODY
+from playground.core.errors import BadInput
+from playground.core.tools import Content
+from playground.schema import strict_json
+from playground.web.forms import MOST_BYTES, MOST_IMAGES, Body, images_of, json_of, media_type
+from playground.web.guard import MAX_BODY
 from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio

@@ -5,21 +5,22 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from app.core.late import NAMES, load_all
-from app.web.app import _routes, warm
+from playground.core.late import NAMES, load_all
+from playground.web.app import _routes, warm
 from tests.served import environment
 
 STARTED = """
 import sys
-import app.commands.serve
-from app.core import late as put_off
-from app.web.app import _routes
-import app.web.session_list
+import playground.commands.serve
+from playground.core import late as put_off
+from playground.web.app import _routes
+import playground.web.session_list
 late = {route.endpoint.__module__ for route in _routes()}
-late |= {"app.simulator.app", "app.simulator.plan"}
-late -= {"app.web.session_list"}
+late |= {"playground.simulator.app", "playground.simulator.plan"}
+late -= {"playground.web.session_list"}
 late |= set(put_off.NAMES)
-late |= {"app.exchange.html", "app.exchange.tool_import", "app.engine.import_session"}
+late |= {"playground.exchange.html", "playground.exchange.tool_import"}
+late |= {"playground.engine.import_session"}
 print(*late & set(sys.modules))
 """
 

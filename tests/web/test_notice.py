@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Mount, Route
 from starlette.types import Message, Receive, Scope, Send
 
-from app.web.guard import Guard
+from playground.web.guard import Guard
 from tests.web.asking import (
     BEARER,
     COOKIE,

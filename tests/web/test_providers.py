@@ -13,9 +13,9 @@ import httpx
 import pytest
 from starlette.types import ASGIApp, Message
 
-from app.core.providers import PROVIDERS, SIMULATORS
-from app.engine.engine import Engine
-from app.web.app import make_app
+from playground.core.providers import PROVIDERS, SIMULATORS
+from playground.engine.engine import Engine
+from playground.web.app import make_app
 from tests.engine.running import running
 from tests.net.test_client import serving
 from tests.served import rested

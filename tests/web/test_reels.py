@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.core.errors import NotFound
-from app.render.replay import Player
-from app.web.site import KEPT, Reels
+from playground.core.errors import NotFound
+from playground.render.replay import Player
+from playground.web.site import KEPT, Reels
 from tests.engine.running import begun, running
 
 pytestmark = pytest.mark.anyio

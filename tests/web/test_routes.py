@@ -15,9 +15,9 @@ from starlette.applications import Starlette
 from starlette.routing import Match, Mount
 from starlette.routing import Route as CompiledRoute
 
-from app.tap.door import Door
-from app.web.app import LARGE, Route, _routes, make_app, most_bytes
-from app.web.guard import MAX_BODY, SMALL_BODY, Guard
+from playground.tap.door import Door
+from playground.web.app import LARGE, Route, _routes, make_app, most_bytes
+from playground.web.guard import MAX_BODY, SMALL_BODY, Guard
 from tests.engine.running import begun, running
 from tests.web.asking import (
     BEARER,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from app.core.providers import SHIPPED
-from app.core.settings import Profile
-from app.web.session.setup import grouped
-from app.web.site import Site
-from app.web.stream import Cursor, _next
+from playground.core.providers import SHIPPED
+from playground.core.settings import Profile
+from playground.web.session.setup import grouped
+from playground.web.site import Site
+from playground.web.stream import Cursor, _next
 from tests.engine.running import begun, running
 from tests.render.page import ENV
 

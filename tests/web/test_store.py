@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from starlette.types import ASGIApp
 
-from app.core.events import RequestSent
-from app.engine.engine import Engine
-from app.store import database as database_module
-from app.store.database import CALM_S
-from app.web.app import make_app
-from app.web.side_by_side import _frames as beside_frames
-from app.web.side_by_side import beside_from
-from app.web.site import Site
-from app.web.stream import Cursor, _frames, _store_frames
+from playground.core.events import RequestSent
+from playground.engine.engine import Engine
+from playground.store import database as database_module
+from playground.store.database import CALM_S
+from playground.web.app import make_app
+from playground.web.side_by_side import _frames as beside_frames
+from playground.web.side_by_side import beside_from
+from playground.web.site import Site
+from playground.web.stream import Cursor, _frames, _store_frames
 from tests.engine.running import begun, rested, running
 from tests.engine.unwritable import FullDisk
 from tests.web.asking import BEARER, HERE, JSON, PAGE, PORT, TOKEN, call, scope_of

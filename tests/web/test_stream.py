@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from app.core.events import CallChecked, Logged, PartDelta, PartStarted
-from app.core.reducer import fold
-from app.engine.engine import Engine
-from app.engine.sessions import Bell, _follow
-from app.render.blocks import PageFrame
-from app.render.view import View
-from app.render.wire_rows import WireRows
-from app.store.writes import Chunk
-from app.web.site import Site
-from app.web.stream import Cursor, _frames, _next, events_stream, message
+from playground.core.events import CallChecked, Logged, PartDelta, PartStarted
+from playground.core.reducer import fold
+from playground.engine.engine import Engine
+from playground.engine.sessions import Bell, _follow
+from playground.render.blocks import PageFrame
+from playground.render.view import View
+from playground.render.wire_rows import WireRows
+from playground.store.writes import Chunk
+from playground.web.site import Site
+from playground.web.stream import Cursor, _frames, _next, events_stream, message
 from tests.engine.running import asked, begun, running, until
 from tests.render.page import ENV, NOW_MS, Page
 from tests.tables import each_row
@@ -159,8 +159,8 @@ async def test_a_text_does_not_wait_for_what_the_slow_beat_sent(
             bell.ring()
             return frame
 
-        monkeypatch.setattr("app.web.stream._next", send_next)
-        monkeypatch.setattr("app.web.stream.FRAME_S", 60.0)
+        monkeypatch.setattr("playground.web.stream._next", send_next)
+        monkeypatch.setattr("playground.web.stream.FRAME_S", 60.0)
         monkeypatch.setattr(engine.sessions, "listen", lambda *session_ids: nullcontext(bell))
         frames = _frames(Site(engine, ENV), "any", Cursor(-1, -1))
         async with asyncio.timeout(20):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-sys.path.insert(0, os.path.abspath(os.path.join(os.path.dirname(__file__), "../../..")))
+sys.path.insert(0, os.path.abspath(os.path.join(os.path.dirname(__file__), "../../../app")))
 
-from app.executors.workspace import confined
+from playground.executors.workspace import confined
 
 
 def refused(name: str, *arguments: object) -> None:

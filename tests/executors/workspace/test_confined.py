@@ -25,7 +25,7 @@ SCRIPT = """
 import asyncio, json, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from app.executors.workspace import shell
+from playground.executors.workspace import shell
 
 async def main():
     folder, told = Path(sys.argv[2]), {}
@@ -64,8 +64,9 @@ def folder() -> Iterator[Path]:
 def interpreter() -> str:
     """A Python that this user may start, and that can read this program."""
     for one in (sys.executable, "/usr/bin/python3"):
+        path = str(ROOT / "app")
         code = (
-            f"import sys; sys.path.insert(0, {str(ROOT)!r}); import app.executors.workspace.shell"
+            f"import sys; sys.path.insert(0, {path!r}); import playground.executors.workspace.shell"
         )
         try:
             done = subprocess.run([one, "-B", "-c", code], capture_output=True, **as_nobody())
@@ -78,7 +79,7 @@ def interpreter() -> str:
 
 def told(folder: Path, *commands: tuple[str, str, bool], nobody: bool = True) -> dict[str, Any]:
     python = interpreter() if nobody else sys.executable
-    words = [python, "-B", "-c", SCRIPT, str(ROOT), str(folder), json.dumps(commands)]
+    words = [python, "-B", "-c", SCRIPT, str(ROOT / "app"), str(folder), json.dumps(commands)]
     user = as_nobody() if nobody else {}
     done = subprocess.run(words, capture_output=True, text=True, timeout=90, **user)
     assert done.stderr == ""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.executors.workspace.files import MAX_DIFF, diff
+from playground.executors.workspace.files import MAX_DIFF, diff
 
 
 @pytest.mark.parametrize(

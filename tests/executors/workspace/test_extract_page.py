@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.executors.workspace.extract_page import page_text
+from playground.executors.workspace.extract_page import page_text
 
 PAGES = {
     "a table keeps its rows and columns": (

@@ -10,8 +10,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from app.executors.workspace import fetch, files
-from app.executors.workspace.fetch import KEPT_S, Pages
+from playground.executors.workspace import fetch, files
+from playground.executors.workspace.fetch import KEPT_S, Pages
 from tests.executors.workspace.working import Working
 from tests.tables import rest_slow
 

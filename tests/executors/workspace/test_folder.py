@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.executors.workspace import MAX_ENTRIES, Folder, WorkspaceError, parts_of
+from playground.executors.workspace import MAX_ENTRIES, Folder, WorkspaceError, parts_of
 from tests.shared_state import as_it_was
 
 SECRET = b"what lies outside"
@@ -151,7 +151,7 @@ def test_a_new_file_is_a_new_one(
     folder: Folder, monkeypatch: pytest.MonkeyPatch, planted: str
 ) -> None:
     """What a write goes into first is nothing that stood there, even where its name is known."""
-    monkeypatch.setattr("app.executors.workspace.secrets.token_hex", lambda _: "0" * 16)
+    monkeypatch.setattr("playground.executors.workspace.secrets.token_hex", lambda _: "0" * 16)
     name, target = folder.root / f".{'0' * 16}.new", outside(folder)
     match planted:
         case "link":

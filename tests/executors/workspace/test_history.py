@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.executors.workspace import WorkspaceError
-from app.executors.workspace import files as module
-from app.executors.workspace.files import History
+from playground.executors.workspace import WorkspaceError
+from playground.executors.workspace import files as module
+from playground.executors.workspace.files import History
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.executors.workspace.shell import reads_only
+from playground.executors.workspace.shell import reads_only
 from tests.tables import each_row
 
 

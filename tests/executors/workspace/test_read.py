@@ -12,8 +12,8 @@ import anyio
 import pypdf
 import pytest
 
-from app.executors.workspace import WorkspaceError, files
-from app.executors.workspace.files import image_type, number_lines, page_range, render_file
+from playground.executors.workspace import WorkspaceError, files
+from playground.executors.workspace.files import image_type, number_lines, page_range, render_file
 from tests.executors.workspace.working import Working
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.executors.workspace import Folder
-from app.executors.workspace.files import FileSearch, glob_matcher, list_files, search_files
+from playground.executors.workspace import Folder
+from playground.executors.workspace.files import FileSearch, glob_matcher, list_files, search_files
 from tests.tables import each_row
 
 

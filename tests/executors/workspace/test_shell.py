@@ -16,9 +16,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from app.executors.workspace import shell
-from app.executors.workspace.executor import OPEN
-from app.executors.workspace.shell import Output
+from playground.executors.workspace import shell
+from playground.executors.workspace.executor import OPEN
+from playground.executors.workspace.shell import Output
 from tests.bounded import until
 from tests.executors.ending import over_once
 from tests.executors.workspace.working import TOOLS, Working, alive
@@ -279,7 +279,7 @@ async def test_the_server_is_killed_and_nothing_runs_on(tmp_path: Path) -> None:
         command = f"setsid sleep {mark} & sleep {mark}"
         code = (
             "import asyncio, sys\nfrom pathlib import Path\n"
-            "from app.executors.workspace import shell\n"
+            "from playground.executors.workspace import shell\n"
             "async def main():\n"
             f"    folder = Path({str(tmp_path)!r})\n"
             f"    confine = {confine} and not await shell.sandbox(folder)\n"
@@ -288,7 +288,7 @@ async def test_the_server_is_killed_and_nothing_runs_on(tmp_path: Path) -> None:
             "        await one.follow(print)\n"
             "asyncio.run(main())\n"
         )
-        root = str(Path(__file__).parents[3])
+        root = str(Path(__file__).parents[3] / "app")
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", code, cwd=root, env={"PYTHONPATH": root}
         )

@@ -10,10 +10,10 @@ from typing import Any
 import anyio
 import pytest
 
-from app.core.events import Event, TaskEnded, TaskStarted
-from app.executors.workspace import shell as module
-from app.executors.workspace.executor import OPEN
-from app.executors.workspace.shell import Tasks
+from playground.core.events import Event, TaskEnded, TaskStarted
+from playground.executors.workspace import shell as module
+from playground.executors.workspace.executor import OPEN
+from playground.executors.workspace.shell import Tasks
 from tests.bounded import until
 from tests.executors.workspace.working import Working, alive
 

@@ -12,8 +12,8 @@ from typing import Any
 import anyio
 import pytest
 
-from app.core.tools import Tool
-from app.executors.workspace import CODES
+from playground.core.tools import Tool
+from playground.executors.workspace import CODES
 from tests.executors.workspace.working import TOOLS, Working
 
 pytestmark = pytest.mark.anyio

@@ -11,13 +11,13 @@ from typing import Any
 
 import anyio
 
-from app.core.events import Event
-from app.core.tools import Tool, ToolResult
-from app.executors.executor import Invocation
-from app.executors.run_with_limits import Executors, executors
-from app.executors.workspace.executor import OPEN, WORKSPACE, Workspace
-from app.executors.workspace.fetch import Pages
-from app.executors.workspace.shell import Tasks
+from playground.core.events import Event
+from playground.core.tools import Tool, ToolResult
+from playground.executors.executor import Invocation
+from playground.executors.run_with_limits import Executors, executors
+from playground.executors.workspace.executor import OPEN, WORKSPACE, Workspace
+from playground.executors.workspace.fetch import Pages
+from playground.executors.workspace.shell import Tasks
 
 TOOLS = {tool.name: tool for tool in WORKSPACE}
 

@@ -1,9 +1,9 @@
 """A made-up protocol, written as CONTRIBUTING.md says: lines of {"say": text}, or of a call.
 
-`test_recipe` puts this folder into a copy of the program, below `app/protocols`.
+`test_recipe` puts this folder into a copy of the program, below `app/playground/protocols`.
 """
 
-from app.protocols import Assessment, ParameterWords, ProtocolFacts
+from playground.protocols import Assessment, ParameterWords, ProtocolFacts
 
 FACTS = ProtocolFacts(
     "Say",

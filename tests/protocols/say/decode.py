@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.core.events import EndReason
-from app.protocols.base import Codec, ModelInfo, model_entries
-from app.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, Took
+from playground.core.events import EndReason
+from playground.protocols.base import Codec, ModelInfo, model_entries
+from playground.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, Took
 
 from .request import encode
 

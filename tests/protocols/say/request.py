@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from app.core.messages import Message, ModelRequest
-from app.core.tools import Content
-from app.protocols.base import WireRequest
-from app.protocols.encoder import Notes, foretell, wire_request
-from app.protocols.parameters import in_own_words
-from app.protocols.request import (
+from playground.core.messages import Message, ModelRequest
+from playground.core.tools import Content
+from playground.protocols.base import WireRequest
+from playground.protocols.encoder import Notes, foretell, wire_request
+from playground.protocols.parameters import in_own_words
+from playground.protocols.request import (
     AnswerMessage,
     Body,
     PromptMessage,

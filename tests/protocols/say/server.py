@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from app.core.tools import Tool
-from app.protocols.request import dicts, model_request
-from app.protocols.server import (
+from playground.core.tools import Tool
+from playground.protocols.request import dicts, model_request
+from playground.protocols.server import (
     BadRequest,
     IdSource,
     ModelReply,

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from app.core.events import Tapped
-from app.engine.engine import Engine
-from app.engine.fork import ForkPlace, fork
-from app.engine.import_session import import_session
-from app.engine.settings import settings_from
-from app.engine.verify import verify
-from app.store.database import Statement
-from app.tap.agents import AGENTS, BY_HAND
-from app.web.agents import MOST_SESSIONS, SILENT_MS
-from app.web.app import make_app
+from playground.core.events import Tapped
+from playground.engine.engine import Engine
+from playground.engine.fork import ForkPlace, fork
+from playground.engine.import_session import import_session
+from playground.engine.settings import settings_from
+from playground.engine.verify import verify
+from playground.store.database import Statement
+from playground.tap.agents import AGENTS, BY_HAND
+from playground.web.agents import MOST_SESSIONS, SILENT_MS
+from playground.web.app import make_app
 from tests.engine.running import running
 from tests.web.asking import HERE, JSON, PAGE, PORT, TOKEN
 from tests.web.test_providers import Asked, _nothing

@@ -13,17 +13,17 @@ from urllib.parse import urlencode
 import pytest
 from anyio.from_thread import BlockingPortal
 
-from app.core.events import CallDecided
-from app.core.session import Session
-from app.core.tools import Tool
-from app.engine.decisions import DecisionRequest
-from app.engine.engine import Engine
-from app.render.wire_rows import SHOWN
-from app.simulator.scenario import scenario
-from app.web.app import make_app
-from app.web.session import routes as session_pages
-from app.web.site import Site
-from app.web.stream import Cursor, _next
+from playground.core.events import CallDecided
+from playground.core.session import Session
+from playground.core.tools import Tool
+from playground.engine.decisions import DecisionRequest
+from playground.engine.engine import Engine
+from playground.render.wire_rows import SHOWN
+from playground.simulator.scenario import scenario
+from playground.web.app import make_app
+from playground.web.session import routes as session_pages
+from playground.web.site import Site
+from playground.web.stream import Cursor, _next
 from tests.engine.running import asked, events_of, running
 from tests.web.asking import BEARER, HERE, PAGE, PORT, TOKEN, call, scope_of
 

@@ -8,7 +8,7 @@ import json
 import httpx
 import pytest
 
-from app.engine.preview import WIRES
+from playground.engine.preview import WIRES
 from tests.served import Reached, rested
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from app.exchange.tool_import import import_tools
+from playground.exchange.tool_import import import_tools
 from tests.served import Reached
 
 pytestmark = pytest.mark.anyio

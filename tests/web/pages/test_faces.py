@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.web.forms import MOST_FIELDS
+from playground.web.forms import MOST_FIELDS
 
 pytestmark = pytest.mark.anyio
 

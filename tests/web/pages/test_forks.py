@@ -9,8 +9,8 @@ import anyio
 import httpx
 import pytest
 
-from app.core.errors import StoreError
-from app.engine.sessions import SessionStore
+from playground.core.errors import StoreError
+from playground.engine.sessions import SessionStore
 from tests.served import Reached, rested
 
 pytestmark = pytest.mark.anyio

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from app.core.session import Session
-from app.tap.exchange import AgentExchange
-from app.web.agents import STOP_CHOICES
+from playground.core.session import Session
+from playground.tap.exchange import AgentExchange
+from playground.web.agents import STOP_CHOICES
 from tests.engine.running import running
 from tests.tap.agent import FakeAgent, made
 from tests.web.asking import JSON, PAGE

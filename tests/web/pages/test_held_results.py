@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from app.core.session import Session
-from app.tap.relay import Exchange
+from playground.core.session import Session
+from playground.tap.relay import Exchange
 from tests.engine.running import running
 from tests.tap.agent import made
 from tests.web.asking import JSON, PAGE

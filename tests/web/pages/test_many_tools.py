@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from app.core.tools import Tool
-from app.protocols.lint import findings
-from app.web.app import make_app
-from app.web.tools import editor
-from app.web.tools.routes import MOST_AT_ONCE
+from playground.core.tools import Tool
+from playground.protocols.lint import findings
+from playground.web.app import make_app
+from playground.web.tools import editor
+from playground.web.tools.routes import MOST_AT_ONCE
 from tests.engine.running import running
 from tests.web.asking import BEARER, HERE, PAGE, PORT, TOKEN, call, scope_of
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from app.core.rules import Rule
-from app.core.session import Call
-from app.core.tools import Tool, ToolChoice
-from app.engine.engine import Engine
-from app.engine.rules import ALWAYS
+from playground.core.rules import Rule
+from playground.core.session import Call
+from playground.core.tools import Tool, ToolChoice
+from playground.engine.engine import Engine
+from playground.engine.rules import ALWAYS
 from tests.engine.running import begun, rested, running
 from tests.web.asking import JSON, PAGE
 from tests.web.test_providers import Asked

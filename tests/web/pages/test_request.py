@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.engine.preview import WIRES
+from playground.engine.preview import WIRES
 from tests.served import rested
 
 pytestmark = pytest.mark.anyio

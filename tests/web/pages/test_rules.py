@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from app.core.rules import Rule
-from app.core.tools import Tool
-from app.engine.rules import ALWAYS
-from app.web.rules_view import WORDS, rule_examples
-from app.web.site import Site
-from app.web.stream import Cursor, _next
+from playground.core.rules import Rule
+from playground.core.tools import Tool
+from playground.engine.rules import ALWAYS
+from playground.web.rules_view import WORDS, rule_examples
+from playground.web.site import Site
+from playground.web.stream import Cursor, _next
 from tests.engine.running import begun, rested, running
 from tests.render.page import ENV
 from tests.web.asking import JSON, PAGE

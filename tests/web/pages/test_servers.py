@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.core.servers import Server, fingerprint
+from playground.core.servers import Server, fingerprint
 from tests.engine.running import running
 from tests.executors.mcp_servers import by_stdio
 from tests.web.asking import JSON, PAGE

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.exchange.bundle import SessionBundle, write_session
-from app.exchange.export_formats import EXPORTS
+from playground.exchange.bundle import SessionBundle, write_session
+from playground.exchange.export_formats import EXPORTS
 from tests.exchange.test_agents import CLAUDE_CODE
 from tests.factories import Log
 from tests.factories import settings as made

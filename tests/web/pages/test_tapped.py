@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from app.core.errors import Refused
-from app.core.session import Session
-from app.exchange.export_formats import EXPORTS
-from app.net.client import NetworkError
-from app.web.app import make_app
+from playground.core.errors import Refused
+from playground.core.session import Session
+from playground.exchange.export_formats import EXPORTS
+from playground.net.client import NetworkError
+from playground.web.app import make_app
 from tests.engine.running import rested, running
 from tests.tap.agent import FakeAgent, end, made, worked
 from tests.web.asking import BEARER, HERE, JSON, PAGE, PORT, TOKEN, call, scope_of

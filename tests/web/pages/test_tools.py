@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.core.tools import FREEFORM
+from playground.core.tools import FREEFORM
 
 pytestmark = pytest.mark.anyio
 

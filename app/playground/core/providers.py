@@ -1,0 +1,618 @@
+"""Providers known to this version, as rows of data: to add one, add a row. Agents, too.
+
+A row has a provider's address, its deviations from the protocol (quirks, by name: the protocol's
+encoder and decoder explain them) and facts about it; it sends nothing. Most speak dialects of
+OpenAI's Chat Completions (docs/wire.md, section 6). Model names are suggestions, or "": a wrong one
+would be worse than none.
+
+Profiles are found by name, and moved to addresses given by the environment. Does not read the
+environment itself and checks no key: `net.keys` decides to which address a key may be sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from playground.core.errors import NotFound
+from playground.core.events import StopAt
+from playground.core.late import dataclass
+from playground.core.settings import SIMULATOR_URL, Profile, Protocol
+
+LOCAL_S = 300.0
+"""A local server may load its model before the first byte, and pause long between two."""
+
+
+@dataclass(frozen=True)
+class Hint:
+    """Something worth knowing before a request, and its source."""
+
+    fact: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Provider:
+    """A profile with information for the user.
+
+    `key_place` is where to get a key, `start` how to start a `local` server; both are texts.
+    `hosts` are its hosts besides the profile's; one that begins with a dot or a dash is the suffix
+    for a provider with one host per region or customer.
+    """
+
+    profile: Profile
+    title: str
+    about: str
+    key_place: str = ""
+    local: bool = False
+    start: str = ""
+    hints: tuple[Hint, ...] = ()
+    hosts: tuple[str, ...] = ()
+
+    def is_at(self, base_url: str) -> bool:
+        """Whether `base_url` belongs to it: compares the host, on this machine the port.
+
+        Never raises, even for an invalid URL.
+        """
+        try:
+            there, own = urlsplit(base_url), urlsplit(self.profile.base_url)
+            host = (there.hostname or "").removesuffix(".")  # a trailing dot makes no difference
+            if self.local:
+                return host in LOOPBACK_NAMES and own.port == there.port
+        except ValueError:
+            return False
+        ends = tuple(host for host in self.hosts if host.startswith((".", "-")))
+        return host != "" and (host in (own.hostname, *self.hosts) or host.endswith(ends))
+
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
+
+
+def simulated(name: str, protocol: Protocol, title: str) -> Provider:
+    return Provider(
+        Profile(name, protocol, SIMULATOR_URL, model="simulator"),
+        f"Simulator, {title}",
+        "Built in: answers at once, calls tools by the words of a prompt, plays faults.",
+    )
+
+
+def on_this_machine(
+    name: str,
+    title: str,
+    about: str,
+    url: str,
+    start: str,
+    *hints: Hint,
+    key_name: str = "",
+    key_place: str = "",
+    model: str = "",
+    quirks: tuple[str, ...] = (),
+) -> Provider:
+    """A Chat Completions server on this machine."""
+    profile = Profile(
+        name,
+        "openai_chat",
+        url,
+        key_name,
+        model,
+        quirks=quirks,
+        first_byte_s=LOCAL_S,
+        idle_s=LOCAL_S,
+    )
+    return Provider(profile, title, about, key_place, True, start, hints)
+
+
+def compatible(
+    name: str,
+    title: str,
+    about: str,
+    url: str,
+    key_name: str,
+    key_place: str,
+    *hints: Hint,
+    model: str = "",
+    quirks: str = "",
+    hosts: tuple[str, ...] = (),
+) -> Provider:
+    """A remote Chat Completions service."""
+    named = tuple(quirks.split())
+    profile = Profile(name, "openai_chat", url, key_name, model, quirks=named)
+    return Provider(profile, title, about, key_place, hints=hints, hosts=hosts)
+
+
+# The rows --------------------------------------------------------------------------------------
+
+SIMULATORS: tuple[Provider, ...] = (
+    simulated("simulator", "anthropic", "Anthropic Messages"),
+    simulated("simulator-openai", "openai_chat", "OpenAI Chat Completions"),
+    simulated("simulator-responses", "openai_responses", "OpenAI Responses"),
+    simulated("simulator-gemini", "gemini", "Gemini"),
+    simulated("simulator-ollama", "ollama", "Ollama"),
+)
+
+OWN_PROTOCOLS: tuple[Provider, ...] = (
+    Provider(
+        Profile(
+            "anthropic",
+            "anthropic",
+            "https://api.anthropic.com",
+            key_name="ANTHROPIC_API_KEY",
+            model="claude-sonnet-5-5",
+        ),
+        "Anthropic",
+        "Claude, by the Messages API.",
+        "https://platform.claude.com/settings/keys",
+        hints=(
+            Hint(
+                "Thinking and a forced tool do not go together: some models refuse it.",
+                "Anthropic's documentation of extended thinking",
+            ),
+        ),
+    ),
+    Provider(
+        Profile(
+            "openai",
+            "openai_chat",
+            "https://api.openai.com/v1",
+            key_name="OPENAI_API_KEY",
+            model="gpt-5.4-mini",
+            # Reasoning models refuse max_tokens; every current model accepts the other name.
+            quirks=("max_completion_tokens", "custom_tools", "allowed_tools"),
+        ),
+        "OpenAI, Chat Completions",
+        "GPT, by the API that most others copy.",
+        "https://platform.openai.com/api-keys",
+        hints=(
+            Hint("A tool result cannot be marked as an error.", "the format has no field for it"),
+            Hint(
+                "Reasoning is not shown and cannot be sent back; the Responses API can.",
+                "OpenAI's documentation of reasoning models",
+            ),
+        ),
+    ),
+    Provider(
+        Profile(
+            "openai-responses",
+            "openai_responses",
+            "https://api.openai.com/v1",
+            key_name="OPENAI_API_KEY",
+            model="gpt-5.4-mini",
+        ),
+        "OpenAI, Responses",
+        "GPT, by the newer API: reasoning goes back encrypted.",
+        "https://platform.openai.com/api-keys",
+        hints=(
+            Hint("A tool result cannot be marked as an error.", "the format has no field for it"),
+        ),
+    ),
+    Provider(
+        Profile(
+            "gemini",
+            "gemini",
+            "https://generativelanguage.googleapis.com",
+            key_name="GEMINI_API_KEY",
+            model="gemini-3.5-flash",
+        ),
+        "Gemini",
+        "Google's models, by the Gemini API.",
+        "https://aistudio.google.com/apikey",
+        hints=(
+            Hint("The arguments of a call come whole, not bit by bit.", "recorded streams"),
+            Hint(
+                "A call comes with a signature that must go back with it.",
+                "Google's documentation of thought signatures",
+            ),
+        ),
+    ),
+    Provider(
+        Profile(
+            "vertex",
+            "gemini",
+            "",
+            key_name="VERTEX_ACCESS_TOKEN",
+            model="gemini-3.5-flash",
+            quirks=("vertex",),
+        ),
+        "Vertex AI",
+        "Google's models, by your Google Cloud project.",
+        "gcloud auth print-access-token (good for an hour)",
+        hosts=("aiplatform.googleapis.com", "-aiplatform.googleapis.com"),
+        hints=(
+            Hint(
+                "GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION say where it is; without them edit"
+                " the address.",
+                "Google's own client reads the same names",
+            ),
+            Hint("It lists its models elsewhere: type the name of one.", "Google's reference"),
+            Hint(
+                "Claude on Vertex is reached by other paths, which this version does not speak.",
+                "Anthropic's client for Vertex",
+            ),
+        ),
+    ),
+    Provider(
+        Profile(
+            "ollama",
+            "ollama",
+            "http://127.0.0.1:11434",
+            first_byte_s=LOCAL_S,
+            idle_s=LOCAL_S,
+        ),
+        "Ollama",
+        "Models on this machine, by Ollama's own API.",
+        local=True,
+        start="Start it with: ollama serve. Get a model with: ollama pull MODEL.",
+        hints=(
+            Hint("tool_choice is ignored: the model calls as it likes.", "Ollama's API has none"),
+            Hint("A tool result cannot be marked as an error.", "the format has no field for it"),
+            Hint("OLLAMA_HOST moves it.", "Ollama's own client reads the same name"),
+        ),
+    ),
+    Provider(
+        Profile("ollama-cloud", "ollama", "https://ollama.com", key_name="OLLAMA_API_KEY"),
+        "Ollama Cloud",
+        "Larger open models, by Ollama's own API.",
+        "https://ollama.com/settings/keys",
+        hints=(
+            Hint("tool_choice is ignored: the model calls as it likes.", "Ollama's API has none"),
+        ),
+    ),
+)
+
+REMOTE: tuple[Provider, ...] = (
+    compatible(
+        "azure",
+        "Azure OpenAI",
+        "GPT in your own Azure resource, by its v1 API; the model is the name of a deployment.",
+        "",
+        "AZURE_OPENAI_API_KEY",
+        "https://portal.azure.com, at the resource under Keys and Endpoint",
+        Hint(
+            "AZURE_OPENAI_ENDPOINT says where it is; without it edit the address.",
+            "OpenAI's client for Azure reads the same name",
+        ),
+        Hint(
+            "An older deployment: https://RESOURCE.openai.azure.com/openai/deployments/NAME"
+            "?api-version=2024-10-21.",
+            "Microsoft's reference",
+        ),
+        quirks="api_key_header max_completion_tokens",
+        hosts=(".openai.azure.com", ".services.ai.azure.com"),
+    ),
+    compatible(
+        "openrouter",
+        "OpenRouter",
+        "Many providers behind one key.",
+        "https://openrouter.ai/api/v1",
+        "OPENROUTER_API_KEY",
+        "https://openrouter.ai/settings/keys",
+        Hint("What a model can do differs; see its list of models.", "OpenRouter's model list"),
+        Hint("An error can come inside a stream that began with 200.", "recorded streams"),
+        model="openai/gpt-oss-120b",
+    ),
+    compatible(
+        "groq",
+        "Groq",
+        "Open models, very fast.",
+        "https://api.groq.com/openai/v1",
+        "GROQ_API_KEY",
+        "https://console.groq.com/keys",
+        Hint(
+            "A call that its model wrote badly ends the stream by tool_use_failed.",
+            "recorded streams",
+        ),
+        model="openai/gpt-oss-120b",
+        quirks="whole_arguments",
+    ),
+    compatible(
+        "mistral",
+        "Mistral",
+        "Mistral's models, by their own API.",
+        "https://api.mistral.ai/v1",
+        "MISTRAL_API_KEY",
+        "https://console.mistral.ai/api-keys",
+        Hint("Ids of calls are mapped to nine letters or digits.", "its error 3280"),
+        model="mistral-medium-latest",
+        quirks="short_ids no_stream_options any_for_required whole_arguments assistant_after_tool",
+    ),
+    compatible(
+        "deepseek",
+        "DeepSeek",
+        "DeepSeek's models, by their own API.",
+        "https://api.deepseek.com",
+        "DEEPSEEK_API_KEY",
+        "https://platform.deepseek.com/api_keys",
+        Hint("While it thinks, its reasoning must go back with its calls.", "its error 400"),
+        model="deepseek-v4-flash",
+        quirks="no_forced_with_thinking text_only no_strict",
+    ),
+    compatible(
+        "xai",
+        "xAI",
+        "Grok.",
+        "https://api.x.ai/v1",
+        "XAI_API_KEY",
+        "https://console.x.ai",
+        model="grok-4.5",
+        quirks="whole_arguments",
+    ),
+    compatible(
+        "together",
+        "Together AI",
+        "Open models.",
+        "https://api.together.xyz/v1",
+        "TOGETHER_API_KEY",
+        "https://api.together.ai/settings/api-keys",
+        model="openai/gpt-oss-120b",
+    ),
+    compatible(
+        "fireworks",
+        "Fireworks AI",
+        "Open models.",
+        "https://api.fireworks.ai/inference/v1",
+        "FIREWORKS_API_KEY",
+        "https://app.fireworks.ai/settings/users/api-keys",
+        model="accounts/fireworks/models/gpt-oss-120b",
+    ),
+    compatible(
+        "cerebras",
+        "Cerebras",
+        "Open models, very fast.",
+        "https://api.cerebras.ai/v1",
+        "CEREBRAS_API_KEY",
+        "https://cloud.cerebras.ai",
+        model="gpt-oss-120b",
+        quirks="max_completion_tokens",
+    ),
+    compatible(
+        "huggingface",
+        "Hugging Face",
+        "Open models at many providers behind one token.",
+        "https://router.huggingface.co/v1",
+        "HF_TOKEN",
+        "https://huggingface.co/settings/tokens",
+        Hint("What a model can do depends on the provider that runs it.", "its documentation"),
+        model="openai/gpt-oss-120b",
+    ),
+    compatible(
+        "perplexity",
+        "Perplexity",
+        "Models that search the web.",
+        "https://api.perplexity.ai",
+        "PERPLEXITY_API_KEY",
+        "https://www.perplexity.ai/settings/api",
+        Hint("It does not accept your tools.", "docs/wire.md, section 6"),
+        Hint("It lists no models.", "its API has no such path"),
+        model="sonar",
+    ),
+)
+
+LOCALS: tuple[Provider, ...] = (
+    on_this_machine(
+        "lmstudio",
+        "LM Studio",
+        "Models on this machine.",
+        "http://127.0.0.1:1234/v1",
+        "Open LM Studio, load a model, and start its server (or: lms server start).",
+    ),
+    on_this_machine(
+        "llamacpp",
+        "llama.cpp",
+        "One model on this machine.",
+        "http://127.0.0.1:8080/v1",
+        "Start it with: llama-server --jinja -m MODEL.gguf",
+        Hint("Without --jinja it refuses tools.", "its error 500"),
+        Hint("It ignores the name of the model.", "recorded streams"),
+        model="any",
+    ),
+    on_this_machine(
+        "vllm",
+        "vLLM",
+        "One model on your own GPU.",
+        "http://127.0.0.1:8000/v1",
+        "Start it with: vllm serve MODEL --enable-auto-tool-choice --tool-call-parser PARSER",
+        Hint("Without these options it refuses or ignores tools.", "vLLM's documentation"),
+        Hint("parallel_tool_calls was ignored for long.", "vllm-project/vllm#9451"),
+        quirks=("long_ids",),
+    ),
+    on_this_machine(
+        "sglang",
+        "SGLang",
+        "One model on your own GPU.",
+        "http://127.0.0.1:30000/v1",
+        "Start it with: python -m sglang.launch_server --model-path MODEL"
+        " --tool-call-parser PARSER",
+        Hint("Its call ids repeat from turn to turn.", "SGLang's documentation"),
+        quirks=("long_ids",),
+    ),
+    on_this_machine(
+        "litellm",
+        "LiteLLM",
+        "A proxy of your own in front of any provider.",
+        "http://127.0.0.1:4000/v1",
+        "Start it with: litellm --config config.yaml",
+        Hint("What is possible depends on the provider behind it.", "LiteLLM's documentation"),
+        quirks=("long_ids",),
+        key_name="LITELLM_API_KEY",
+        key_place="the proxy's own master or virtual key",
+    ),
+)
+
+PROVIDERS: tuple[Provider, ...] = (*SIMULATORS, *OWN_PROTOCOLS, *REMOTE, *LOCALS)
+
+# Lookup by name and address -----------------------------------------------------------------------
+
+PROFILES: tuple[Profile, ...] = tuple(provider.profile for provider in PROVIDERS)
+SHIPPED: Mapping[str, Provider] = {provider.profile.name: provider for provider in PROVIDERS}
+
+SIMULATOR = SHIPPED["simulator"].profile
+ANTHROPIC = SHIPPED["anthropic"].profile
+OPENAI = SHIPPED["openai"].profile
+
+BASE_URL_NAMES: Mapping[str, str] = {
+    "anthropic": "ANTHROPIC_BASE_URL",
+    "openai": "OPENAI_BASE_URL",
+    "openai-responses": "OPENAI_BASE_URL",
+}
+"""The variables by which the user moves a provider to another address."""
+
+KEY_NAME = re.compile(r"\w*(KEY|TOKEN|SECRET)\w*", re.I)
+"""The form of a key's name; no other variable is ever sent anywhere."""
+
+ACCOUNT: Mapping[str, str] = {
+    "OPENAI_ORG_ID": "openai-organization",
+    "OPENAI_PROJECT_ID": "openai-project",
+}
+"""The account header, sent to OpenAI only: variable and header."""
+
+OLLAMA_PORT = 11434
+_PLACE = re.compile(r"[a-z0-9][a-z0-9:.-]{0,99}")
+
+
+def profiles(environment: Mapping[str, str]) -> tuple[Profile, ...]:
+    """All built-in profiles, moved to the addresses given by the environment."""
+    return tuple(with_account(_moved(profile_, environment), environment) for profile_ in PROFILES)
+
+
+def profile(name: str, environment: Mapping[str, str]) -> Profile:
+    """The built-in profile of that name; NotFound lists all names."""
+    return profile_named(name, profiles(environment))
+
+
+def profile_named(name: str, among: tuple[Profile, ...]) -> Profile:
+    """The one of these profiles with that name; NotFound lists all names."""
+    for profile in among:
+        if profile.name == name:
+            return profile
+    known = ", ".join(profile.name for profile in among)
+    raise NotFound(f"There is no profile {name!r}; there are {known}.")
+
+
+def provider_at(base_url: str, protocol: str) -> Provider | None:
+    """The built-in provider at `base_url`, preferring a row with that `protocol`. None if
+    unknown."""
+    there = [
+        provider
+        for provider in PROVIDERS
+        if not provider.profile.simulated and provider.is_at(base_url)
+    ]
+    return next(
+        (provider for provider in there if provider.profile.protocol == protocol), (*there, None)[0]
+    )
+
+
+def with_account(profile: Profile, environment: Mapping[str, str]) -> Profile:
+    """`profile` with the account headers, if it is OpenAI's."""
+    if not profile.base_url.lower().startswith("https://api.openai.com/"):
+        return profile
+    named = {header: environment.get(name, "").strip() for name, header in ACCOUNT.items()}
+    own = {name.lower() for name in profile.headers}
+    added = {header: value for header, value in named.items() if value and header not in own}
+    return replace(profile, headers={**profile.headers, **added}) if added else profile
+
+
+def ollama_url(host: str) -> str:
+    """The base URL in OLLAMA_HOST, in any of its forms; "" if it has none.
+
+    A listening address (0.0.0.0) means this machine. Parsed like Ollama's client does, except for a
+    scheme without a port: the scheme's default port is used.
+    """
+    text = host.strip().rstrip("/")
+    if not text:
+        return ""
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        scheme, rest = "http", text
+    try:
+        parts = urlsplit(f"{scheme}://{rest}")
+        name, port = parts.hostname or "127.0.0.1", parts.port
+    except ValueError:
+        return ""
+    if name in ("0.0.0.0", "::"):
+        name = "127.0.0.1"
+    port = port if port is not None or separator else OLLAMA_PORT
+    shown = f"[{name}]" if ":" in name else name
+    return f"{scheme}://{shown}" + (f":{port}" if port is not None else "") + parts.path
+
+
+def vertex_url(environment: Mapping[str, str]) -> str:
+    """The Vertex address of the environment's project, or ""."""
+    project = environment.get("GOOGLE_CLOUD_PROJECT", "").strip()
+    location = environment.get("GOOGLE_CLOUD_LOCATION", "").strip() or "global"
+    if not _PLACE.fullmatch(project) or not re.fullmatch(r"[a-z0-9-]{2,40}", location):
+        return ""
+    host = "aiplatform" if location == "global" else f"{location}-aiplatform"
+    place = f"projects/{project}/locations/{location}"
+    return f"https://{host}.googleapis.com/v1/{place}/publishers/google"
+
+
+def azure_url(environment: Mapping[str, str]) -> str:
+    """The v1 API of the environment's Azure resource, or ""."""
+    endpoint = environment.get("AZURE_OPENAI_ENDPOINT", "").strip().rstrip("/")
+    if not endpoint:
+        return ""
+    return endpoint if "/openai" in endpoint else endpoint + "/openai/v1"
+
+
+def _moved(profile: Profile, environment: Mapping[str, str]) -> Profile:
+    match profile.name:
+        case "ollama":
+            url = ollama_url(environment.get("OLLAMA_HOST", ""))
+        case "azure":
+            url = azure_url(environment)
+        case "vertex":
+            url = vertex_url(environment)
+        case name:
+            url = environment.get(BASE_URL_NAMES.get(name, ""), "").strip()
+    return replace(profile, base_url=url) if url else profile
+
+
+# Names of the agents that `playground tap` starts, how long they wait, and what can be held for
+# them. tap/agents.py starts them.
+
+AGENT_TITLES: Mapping[str, str] = {
+    "claude": "Claude Code",
+    "codex": "Codex",
+    "gemini": "Gemini CLI",
+    "opencode": "opencode",
+}
+
+
+def agent_title(name: str) -> str:
+    """The agent's title for users; one with no name or an unknown one was started by hand."""
+    return AGENT_TITLES.get(name, name) or "an agent"
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Seconds that an agent waits, with the variables of its row; None if no limit was observed:
+    for the head of an answer, in an answer with a keep-alive every 10 s, and in a silent one."""
+
+    head_s: float | None = None
+    stream_s: float | None = None
+    silent_s: float | None = None
+
+
+AGENT_WAITS: Mapping[str, Waits] = {
+    "claude": Waits(head_s=362, stream_s=1800),
+    "codex": Waits(),
+    "gemini": Waits(silent_s=301),
+    "opencode": Waits(head_s=300, silent_s=300),
+}
+"""By the names of `AGENT_TITLES`. Tested with the versions in docs/tap.md; the 1800 s of Claude
+Code are from its own text."""
+
+HELD_WHOLE_S = 60.0
+"""Seconds that a non-streamed answer waits here for decisions on its calls: no keep-alive can be
+sent to the agent meanwhile."""
+
+STOPS_AT: Mapping[StopAt, str] = {
+    "nothing": "nothing",
+    "unruled": "calls no rule runs",
+    "calls": "every call",
+    "results": "every result",
+    "errors": "results that are errors",
+}
+"""Descriptions of where a tap stops, for users."""

@@ -1,0 +1,168 @@
+"""Edits an answer of Ollama's chat API for a client: removes calls, changes arguments. Also defines
+how results and answers are written in the history of its requests.
+
+Spec: https://docs.ollama.com/api/chat
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from playground.core.messages import MessagePart
+from playground.protocols.answer_edits import (
+    AnswerEditor,
+    EditableAnswer,
+    EditableFrame,
+    add_output,
+)
+from playground.protocols.body_edits import HistoryForm, ResultEdit, say_result
+from playground.protocols.framing import texts_of
+from playground.protocols.raw_json import Changes, Path, dumped
+from playground.protocols.request import Body
+
+_CALLS = ("message", "tool_calls")
+_CARRIED = ("model", "remote_model", "remote_host", "created_at")
+"""Members that are equal in all lines of an answer."""
+
+
+def edit(answer: EditableAnswer) -> None:
+    """Edits a stream, or one object."""
+    ending = answer.ending(lambda frame: frame.at("done") is True)
+    for frame in list(answer.frames):
+        if frame.places:
+            _edit_calls(answer, frame)
+    if ending is not None and answer.calls_gone and ending.at("done_reason") == "tool_calls":
+        ending.set("stop", "done_reason")
+    text = answer.joined_reasons
+    lines = [frame for frame in answer.frames if frame.value and not frame.dropped]
+    if not text:
+        return
+    if ending is not None and (_says(ending) or len(answer.frames) == 1):
+        if isinstance(ending.at("message"), dict):
+            ending.set(f"{ending.at('message', 'content') or ''}{text}", "message", "content")
+        else:
+            ending.set({"role": "assistant", "content": text}, "message")
+    else:
+        like = ending or (lines or answer.frames)[-1]
+        answer.insert(ending, _line(like.value, text))
+
+
+def _says(frame: EditableFrame) -> bool:
+    message = frame.at("message")
+    return isinstance(message, dict) and any(
+        item for name, item in message.items() if name != "role"
+    )
+
+
+def _edit_calls(answer: EditableAnswer, frame: EditableFrame) -> None:
+    gone = [place for place in frame.places if place.part in answer.taken]
+    if len(gone) == len(frame.at(*_CALLS)):
+        frame.take(*_CALLS)
+        message = frame.at("message")
+        if frame.at("done") is not True and not (message.get("content") or message.get("thinking")):
+            frame.drop()
+    else:
+        for place in gone:
+            frame.take(*place.path)
+    tokens = frame.at("logprobs")
+    if gone and tokens and "".join(texts_of(tokens)) != (frame.at("message", "content") or ""):
+        frame.take("logprobs")  # they may be those of the call
+    for place in frame.places:
+        if place.part in answer.taken:
+            continue
+        function = (*place.path, "function")
+        number = frame.at(*function, "index")
+        if answer.taken and isinstance(number, int):
+            frame.set(answer.number[place.part], *function, "index")
+        if place.part in answer.arguments:
+            text = answer.arguments[place.part]
+            if isinstance(frame.at(*function, "arguments"), str):
+                frame.set(text, *function, "arguments")
+            else:
+                frame.put(text, *function, "arguments")
+
+
+def _line(like: Mapping[str, Any], text: str) -> dict[str, Any]:
+    head = {name: like[name] for name in _CARRIED if name in like}
+    return {**head, "message": {"role": "assistant", "content": text}, "done": False}
+
+
+def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
+    """A line without text: an empty line ends Ollama's own client."""
+    return dumped(_line(values[0], "")).encode() + b"\n" if values else b""
+
+
+# Joining two answers.
+
+
+def join(first: EditableAnswer, last: EditableAnswer) -> None:
+    lines = [frame for frame in first.frames if frame.value]
+    is_whole = len(lines) == 1 and len([frame for frame in last.frames if frame.value]) == 1
+    has_text = any(frame.at(*_TEXT) for frame in lines)
+    written: Any = None
+    for frame in lines:
+        if frame.at("done") is not True:
+            continue
+        written = frame.at(_WRITTEN)
+        if frame.at(*_TEXT) and not is_whole:
+            frame.set(False, "done")
+            for name in frame.value.keys() & _AT_END:
+                frame.take(name)
+        else:
+            frame.drop()
+    for frame in last.frames:
+        message = frame.at("message")
+        if isinstance(message, dict) and "thinking" in message:
+            frame.take("message", "thinking")
+            if frame.at("done") is not True and not _says_beside(message, "thinking"):
+                frame.drop()
+                continue
+        if has_text and frame.at(*_TEXT):
+            frame.set(f"\n\n{frame.at(*_TEXT)}", *_TEXT)
+            has_text = False
+        if frame.at(_WRITTEN) is not None:
+            frame.set(add_output(written, frame.at(_WRITTEN)), _WRITTEN)
+        if is_whole and isinstance(message, dict):
+            _lead(frame, lines[0])
+
+
+_TEXT, _WRITTEN = ("message", "content"), "eval_count"
+_AT_END = ("done_reason", _WRITTEN, "prompt_eval_count", "total_duration", "load_duration")
+
+
+def _says_beside(message: Mapping[str, Any], member: str) -> bool:
+    return any(item for name, item in message.items() if name not in ("role", member))
+
+
+def _lead(frame: EditableFrame, first: EditableFrame) -> None:
+    """Both are one object: it begins like the first one."""
+    before = first.at(*_TEXT) or ""
+    after = frame.at(*_TEXT) or ""
+    frame.set(f"{before}\n\n{after}" if before and after else f"{before}{after}", *_TEXT)
+    if thought := first.at("message", "thinking"):
+        frame.set(thought, "message", "thinking")
+    if first.at("created_at"):
+        frame.set(first.at("created_at"), "created_at")
+
+
+EDITOR = AnswerEditor(edit, keepalive, join)
+
+
+# The history of a request: results, and answers that are put back.
+
+
+def _write(message: Body, edit: ResultEdit) -> Changes:
+    return {("content",): dumped(say_result(edit)), ("images",): None}
+
+
+def _make(call: MessagePart, answer: Sequence[Body]) -> Mapping[str, Any]:
+    id_ = {"tool_call_id": call.call_id} if call.call_id else {}
+    return {"role": "tool", "tool_name": call.name, **id_}
+
+
+def _id_of(message: Body) -> Path:
+    return ("tool_call_id",)
+
+
+HISTORY = HistoryForm("messages", _write, _make, _id_of)

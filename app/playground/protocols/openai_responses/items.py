@@ -1,0 +1,675 @@
+"""The growing items of one answer of OpenAI Responses, and their parts.
+
+An event names its item by `output_index`, by the id of the item, by the id of its call, or not at
+all: servers leave out any of these (llama.cpp sends no index), give an item another id in each
+event (GitHub Copilot), or give two items one index. `Items._find` has the rule. The end of an item
+repeats all of it, and so does the list of all items at the end of the answer: both are compared
+with what was streamed, never added to it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from playground.core.events import PartKind
+from playground.protocols.base import wire_id
+from playground.protocols.decoder import PROSE, EventBuilder, OpenPart
+from playground.protocols.raw_json import Quoted, alike, end_of, joined, whole_characters
+
+CALLS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
+"""Item type -> the member with the text that the model wrote."""
+_SERVER_TEXT: Mapping[str, str] = {"mcp_call": "arguments", "code_interpreter_call": "code"}
+_CONTENT: Mapping[str, tuple[PartKind, str]] = {
+    "output_text": ("text", "text"),
+    "text": ("text", "text"),
+    "refusal": ("refusal", "refusal"),
+}
+"""Type of a message's piece -> the kind of its part, and its member with the text."""
+_SERVER = frozenset({"mcp_list_tools", "mcp_approval_request", "program"})
+_UNDONE = frozenset({"incomplete", "failed", "cancelled"})
+"""The statuses of an item that is incomplete."""
+_OTHER = frozenset({"compaction", "additional_tools", "configuration_update"})
+
+Where = tuple[Quoted, *tuple[str | int, ...]]
+"""The JSON text of an event, and the path of an item in it."""
+NOWHERE: Where = (Quoted("{}"),)
+Slot = tuple[str, int]
+"""The place of a part in its item: the member and the index."""
+_ARGUMENTS: Slot = ("arguments", 0)
+_BLOCK: Slot = ("block", 0)
+
+
+class Name(NamedTuple):
+    """How an event names its item: each is None or "" where the event does not have it."""
+
+    output_index: int | None = None
+    id: str = ""
+    call_id: str = ""
+
+    def __str__(self) -> str:
+        id_ = self.call_id or self.id
+        if self.output_index is not None or not id_:
+            return f"Item {self.output_index}"
+        return f"Item {id_[:80]!r}"
+
+
+def part_kind(type_: str) -> PartKind:
+    """The kind of part for an item of this type; a message has parts of two kinds."""
+    match type_:
+        case "message":
+            return "text"
+        case "reasoning":
+            return "thinking"
+        case _ if type_ in CALLS:
+            return "call"
+        case _ if type_.endswith("_call") or type_ in _SERVER:
+            return "server_call"
+        case _ if type_.endswith("_output"):
+            return "server_result"
+        case _:
+            return "other"
+
+
+class Item:
+    """An open item. `parts` are its parts by place, in order of appearance."""
+
+    __slots__ = (
+        *("announced", "call_id", "done", "first", "id", "index", "kind", "number", "parts"),
+        *("final_text", "has_all_arguments", "spare", "streamed", "type"),
+    )
+
+    def __init__(self, number: int, name: Name, type_: str) -> None:
+        self.number = number
+        self.index = name.output_index
+        self.id = name.id
+        self.call_id = name.call_id
+        self.type = type_
+        self.kind = part_kind(type_)
+        self.parts: dict[Slot, OpenPart] = {}
+        self.spare: OpenPart | None = None  # a thinking part started before its text
+        self.announced: Mapping[str, Any] = {}  # as it was when it was added
+        self.first = ""  # the announced arguments of a call: used if none follow
+        self.final_text = ""  # its whole text, or the arguments of a call, when it is done
+        self.streamed = False  # whether a delta came
+        self.has_all_arguments = False  # whether an event had all arguments
+        self.done = False
+
+    @property
+    def call(self) -> OpenPart:
+        """The part of a call."""
+        return self.parts[_ARGUMENTS]
+
+
+class Items:
+    """All items of one answer, writing to `answer`."""
+
+    def __init__(self, answer: EventBuilder) -> None:
+        self._answer = answer
+        self._order: list[Item] = []
+        # The last item by type and index, by type and id, and by index; the open ones by type.
+        self._at: dict[tuple[str, int], Item] = {}
+        self._named: dict[tuple[str, str], Item] = {}
+        self._used: set[int] = set()
+        self._open: dict[str, dict[int, Item]] = defaultdict(dict)
+        self._latest: dict[str, Item] = {}
+        self.unfinished = False
+        """Whether the provider still works on the answer: no item of it is complete."""
+
+    def add(self, name: Name, value: Mapping[str, Any], where: Where) -> Item:
+        """Adds an announced item."""
+        type_ = _text(value.get("type"))
+        named = self._by_id(type_, name)
+        left = named
+        if name.output_index is not None:
+            left = self._at.get((type_, name.output_index))
+            left = named if named is not None and named.index == name.output_index else left
+        if left is None:
+            return self._start(name, value, where)
+        if _same_id(left, name):
+            self._repeat_start(left, value, where)
+            return left
+        item = self._start(name, value, where)
+        if not left.done:
+            for each in (left, item):
+                self._warn(each, "started_twice", f"{name} started twice.")
+        return item
+
+    def delta(self, name: Name, type_: str, slot: Slot, kind: PartKind, text: str) -> None:
+        """A piece of an item, whose type the event implies."""
+        item = self._find(type_, name)
+        if item is None and kind not in PROSE and name.output_index in self._used:
+            self._answer.warn("no_item", f"{name} is no {type_}: a piece was left out.")
+            return
+        item = item or self._start_unannounced(name, type_)
+        self._locate(item)
+        if item.done:
+            self._warn(item, "no_item", f"A piece of {type_} came after its end: it was left out.")
+            return
+        if item.has_all_arguments:
+            item.has_all_arguments = False
+            self._warn(item, "late_arguments", f"{name} went on after its arguments.")
+        item.streamed = True
+        self._answer.delta(self._part(item, slot, kind), text)
+
+    def open(self, name: Name, type_: str, slot: Slot, kind: PartKind) -> None:
+        """Adds an announced piece of a message or of reasoning."""
+        item = self._find(type_, name)
+        if item is not None and not item.done and item.kind in ("text", "thinking"):
+            self._part(item, slot, kind)
+
+    def tell_text(self, name: Name, type_: str, slot: Slot, kind: PartKind, text: str) -> None:
+        """The whole text of a piece, before the item is done: only counts if no delta came."""
+        item = self._find(type_, name)
+        if item is None and text:
+            item = self._start_unannounced(name, type_)
+        if item is None or item.done or item.streamed or not text:
+            return
+        part = self._part(item, slot, kind)
+        if not part.pieces:
+            self._answer.delta(part, text)
+
+    def tell(self, name: Name, value: Mapping[str, Any], text: Any) -> None:
+        """The whole arguments of a call, before the item is done."""
+        type_ = _text(value.get("type"))
+        item = self._find(type_, name)
+        if not isinstance(text, str):
+            return
+        if item is None and name.output_index in self._used:
+            self._answer.warn("no_item", f"{name} is no {type_}: its arguments were left out.")
+            return
+        item = item or self._start_unannounced(name, type_, value)
+        self._locate(item)
+        if item.done:
+            self._compare_arguments(item, text)
+        elif self._settle_arguments(item, text):
+            item.has_all_arguments = True
+
+    def done(self, name: Name, value: Mapping[str, Any], where: Where) -> None:
+        """The final form of an item."""
+        item = self._find(_text(value.get("type")), name)
+        if item is not None and item.done and self._is_again(item, name, value, where):
+            self._locate(item, where)
+            self._warn(item, "item_again", f"{name} came once more; it counts once.")
+            self._compare(item, value, where)
+            return
+        if item is None or item.done or self._is_other(item, name, value, where):
+            item = self._start(name, value, where)
+        else:
+            self._locate(item, where)
+        self._finish(item, value, where)
+
+    def final(self, output: Sequence[Any], where: Where) -> None:
+        """The list of all items at the end of the answer, which may be the only source.
+
+        A listed item that repeats another, even with new ids, is not added: its text would stand
+        twice, a call run twice. A completed item is not changed.
+        """
+        entries = [(place, entry) for place, entry in enumerate(output) if isinstance(entry, dict)]
+        matches = self._by_listed_ids(entries)
+        matched = {item.number for item in matches.values()}
+        rest: dict[str, deque[Item]] = defaultdict(deque)
+        for left in self._order:
+            if left.number not in matched:
+                rest[left.type].append(left)
+        for place, entry in entries:
+            at = (*where, place)
+            waiting = rest[_text(entry.get("type"))]
+            item = matches.get(place)
+            if item is None and waiting and not _differs(waiting[0], entry, at):
+                item = waiting.popleft()
+            if item is None:
+                item = self._start(_name_in(entry), entry, at)
+            else:
+                self._locate(item, at)
+            if item.done:
+                self._compare(item, entry, at)
+            else:
+                self._finish(item, entry, at)
+
+    def settle(self, complete: bool) -> None:
+        """Ends all items; `complete`: the answer is complete by its own status."""
+        for item in self._order:
+            if not item.done:
+                self._stop(item, complete)
+
+    # Which item an event is about.
+
+    def _find(self, type_: str, name: Name) -> Item | None:
+        """The item of that type at the output index, else with the id of the item or of its call,
+        else the last one. Items that share an index are told apart by their ids."""
+        named = self._by_id(type_, name)
+        if name.output_index is None:
+            return named or self._last(type_)
+        here = self._at.get((type_, name.output_index))
+        if here is not None:
+            return named if named is not None and named.index == name.output_index else here
+        if named is not None and not named.done:
+            return named
+        last = self._last(type_)
+        return last if last is not None and not last.done and last.index is None else None
+
+    def _by_id(self, type_: str, name: Name) -> Item | None:
+        return self._named.get((type_, name.id)) or self._named.get((type_, name.call_id))
+
+    def _last(self, type_: str) -> Item | None:
+        """The last open item of that type, or the last one if none is open."""
+        still_open = self._open[type_]
+        return still_open[next(reversed(still_open))] if still_open else self._latest.get(type_)
+
+    def _by_listed_ids(self, entries: Iterable[tuple[int, Any]]) -> dict[int, Item]:
+        """The items of a final list that have the ids of listed ones, by their place in it."""
+        calls: dict[tuple[str, str], deque[Item]] = defaultdict(deque)
+        for item in self._order:
+            if item.call_id:
+                calls[item.type, item.call_id].append(item)
+        matches: dict[int, Item] = {}
+        matched: set[int] = set()
+        for place, entry in entries:
+            type_, name = _text(entry.get("type")), _name_in(entry)
+            twins = calls.get((type_, name.call_id))
+            named = twins.popleft() if twins else self._named.get((type_, name.id))
+            if named is None or named.number in matched or _conflicts(named, entry, NOWHERE):
+                continue
+            matches[place] = named
+            matched.add(named.number)
+        return matches
+
+    def _is_again(self, item: Item, name: Name, value: Mapping[str, Any], where: Where) -> bool:
+        """Whether this end repeats that of a completed item: a call must not run twice."""
+        if item.kind == "call" and item.call_id and name.call_id:
+            return item.call_id == name.call_id
+        if item.id and name.id and item.id != name.id and name.output_index is None:
+            return False
+        return not _differs(item, value, where)
+
+    def _is_other(self, item: Item, name: Name, value: Mapping[str, Any], where: Where) -> bool:
+        """Whether this is the end of another item than the open one that `_find` guessed."""
+        if name.output_index is not None and name.output_index == item.index:
+            return False
+        ids = (item.call_id, name.call_id) if item.kind == "call" else (item.id, name.id)
+        if all(ids) and ids[0] == ids[1]:
+            return False
+        moved = name.output_index is not None and item.index is not None
+        return (moved or all(ids)) and _differs(item, value, where)
+
+    # The start of an item.
+
+    def _start(self, name: Name, value: Mapping[str, Any], where: Where) -> Item:
+        type_ = _text(value.get("type"))
+        item = Item(len(self._order), name, type_)
+        self._order.append(item)
+        self._latest[type_] = self._open[type_][item.number] = item
+        if name.output_index is not None:
+            self._at[type_, name.output_index] = item
+            self._used.add(name.output_index)
+        for id_ in (name.id, name.call_id):
+            if id_:
+                self._named[type_, id_] = item
+        item.announced = value
+        match item.kind:
+            case "call":
+                part = self._answer.start("call", _text(value.get("name")), item.call_id)
+                item.parts[_ARGUMENTS] = part
+                self._locate(item, where)
+                _keep(part, item, value)
+                item.first, _ = _text_of_call(value, CALLS[item.type], where)
+            case "thinking":
+                item.spare = self._answer.start("thinking")
+            case "server_call" | "server_result" | "other":
+                id_ = item.id or item.call_id
+                part = self._answer.start(item.kind, _text(value.get("name")), id_)
+                part.meta["block"] = dict(value)
+                item.parts[_BLOCK] = part
+            case _:
+                pass
+        return item
+
+    def _start_unannounced(
+        self, name: Name, type_: str, value: Mapping[str, Any] | None = None
+    ) -> Item:
+        item = self._start(name, {**(value or {}), "type": type_}, NOWHERE)
+        self._warn(item, "no_start", f"{name} was never started.")
+        return item
+
+    def _repeat_start(self, item: Item, value: Mapping[str, Any], where: Where) -> None:
+        """An item that was announced before is announced again: no new one."""
+        self._locate(item, where)
+        if item.done:
+            self._warn(item, "item_again", f"{_name_in(value)} came once more; it counts once.")
+            self._compare(item, value, where)
+        else:
+            self._warn(item, "started_twice", f"{_name_in(value)} started twice.")
+
+    def _locate(self, item: Item, where: Where | None = None) -> None:
+        """`where` belongs to this item; without it, the whole event."""
+        if item.kind == "call":
+            self._answer.locate(item.call, *(where[1:] if where else ()))
+
+    def _warn(self, item: Item, code: str, message: str) -> None:
+        """A warning about an item; that about a call names it."""
+        if item.kind == "call":
+            self._answer.warn_of(item.call, code, message)
+        else:
+            self._answer.warn(code, message)
+
+    def _part(self, item: Item, slot: Slot, kind: PartKind) -> OpenPart:
+        if slot not in item.parts:
+            item.parts[slot] = item.spare or self._answer.start(kind)
+            item.spare = None
+        return item.parts[slot]
+
+    # The end of an item.
+
+    def _close(self, item: Item) -> None:
+        item.done = True
+        del self._open[item.type][item.number]
+
+    def _stop(self, item: Item, complete: bool) -> None:
+        """Ends an item that was never done; half of a call's arguments is not complete."""
+        self._close(item)
+        if item.kind == "call":
+            self._use_first(item)
+            complete = complete and item.has_all_arguments
+        elif not item.streamed and item.kind in ("text", "thinking"):
+            for slot, kind, text in _texts_in(item.announced) if not item.parts else ():
+                self._settle(self._part(item, slot, kind), text)
+        spare = [item.spare] if item.spare is not None else []
+        for part in (*spare, *item.parts.values()):
+            self._answer.stop(part, complete)
+
+    def _finish(self, item: Item, value: Mapping[str, Any], where: Where) -> None:
+        self._close(item)
+        complete = _text(value.get("status")) not in _UNDONE and not self.unfinished
+        match item.kind:
+            case "text":
+                self._finish_message(item, value, complete)
+            case "thinking":
+                self._finish_reasoning(item, value, complete)
+            case "call":
+                self._finish_call(item, value, where, complete)
+            case _:
+                self._finish_block(item, value, complete)
+
+    def _finish_call(
+        self, item: Item, value: Mapping[str, Any], where: Where, complete: bool
+    ) -> None:
+        part, name = item.call, _text(value.get("name"))
+        call_id = wire_id(value.get("call_id"))
+        if (name and part.name and name != part.name) or (
+            call_id and item.call_id and call_id != item.call_id
+        ):
+            self._warn(
+                item,
+                "item_differs",
+                f"The call {part.name[:80]!r} ({item.call_id[:80]}) is called {name[:80]!r} "
+                f"({call_id[:80]}) at its end, which counts.",
+            )
+        part.name = name or part.name
+        part.provider_id = item.call_id = call_id or item.call_id
+        _keep(part, item, value)
+        text, present = _text_of_call(value, CALLS[item.type], where)
+        if present and not self._settle_arguments(item, text):
+            part.meta.pop("as_object", None)
+        self._use_first(item)
+        if not part.pieces and not present:
+            part.meta["absent"] = True
+        item.final_text = joined(part.pieces) if part.pieces else ""
+        self._answer.stop(part, complete)
+
+    def _use_first(self, item: Item) -> None:
+        """The announced arguments of a call count if no others came; others are compared."""
+        part, first = item.call, item.first
+        text = joined(part.pieces) if part.pieces else ""
+        if _is_empty(first) or text.startswith(first) or alike(first, text):
+            if not text:
+                self._answer.delta(part, first)
+            return
+        if _is_empty(text):
+            part.pieces.clear()
+            self._answer.delta(part, first)
+        self._warn(item, "item_differs", "The arguments of a call differ from those of its start.")
+
+    def _settle_arguments(self, item: Item, text: str) -> bool:
+        """Sets the whole arguments of a call; False if they are empty, though some came before:
+        these count."""
+        part = item.call
+        if _is_empty(text) and part.pieces and not _is_empty(joined(part.pieces)):
+            self._warn(
+                item,
+                "item_differs",
+                "The end of a call has no arguments, though some came before: these count.",
+            )
+            return False
+        self._settle(part, text)
+        self._answer.trust(part)  # With the whole arguments, losses in the pieces do not matter.
+        return True
+
+    def _finish_message(self, item: Item, value: Mapping[str, Any], complete: bool) -> None:
+        """Compares the pieces of a message by order: their indexes are unreliable."""
+        block = {key: inner for key, inner in value.items() if key != "content"}
+        streamed: dict[PartKind, deque[OpenPart]] = defaultdict(deque)
+        for part in item.parts.values():
+            streamed[part.kind].append(part)
+            part.meta["block"] = block
+        texts: dict[PartKind, list[str]] = {kind: [] for kind in streamed}
+        for _, kind, text in _texts_in(value):
+            texts.setdefault(kind, []).append(text)
+        further = {kind: deque(self._align(streamed[kind], texts[kind])) for kind in texts}
+        parts = list(item.parts.values())
+        content = value.get("content")
+        for piece in content if isinstance(content, list) else []:
+            type_ = _text(piece.get("type")) if isinstance(piece, dict) else ""
+            kind, member = _CONTENT.get(type_, ("other", ""))
+            if not member:
+                self._answer.whole("other", block=block, content=piece)
+                self._answer.warn("unknown_content", f"This version does not know {type_[:80]!r}.")
+                continue
+            if streamed[kind]:
+                part = streamed[kind].popleft()
+            elif further[kind]:
+                part = self._answer.start(kind)
+                part.meta["block"] = block
+                self._settle(part, further[kind].popleft())
+                parts.append(part)
+            else:
+                continue  # its text stands in the part before
+            part.meta["content"] = {k: inner for k, inner in piece.items() if k != member}
+        self._stop_parts(item, parts, complete)
+
+    def _finish_reasoning(self, item: Item, value: Mapping[str, Any], complete: bool) -> None:
+        """Stores the item, which goes back as a whole, in the last of its parts."""
+        listed = {slot: text for slot, _, text in _texts_in(value)}
+        summary, content = (
+            "".join(text for (member, _), text in listed.items() if member == name)
+            for name in ("summary", "content")
+        )
+        if summary == content and not any(member == "content" for member, _ in item.parts):
+            listed = {slot: text for slot, text in listed.items() if slot[0] == "summary"}
+        if item.parts.keys() <= listed.keys():
+            for slot, text in listed.items():
+                self._settle(self._part(item, slot, "thinking"), text)
+        else:
+            further = self._align(list(item.parts.values()), list(listed.values()))
+            for place, text in enumerate(further):
+                self._settle(self._part(item, ("further", place), "thinking"), text)
+        if not item.parts:
+            self._part(item, ("summary", 0), "thinking")
+        *_, last = item.parts.values()
+        last.meta["block"] = dict(value)
+        self._stop_parts(item, list(item.parts.values()), complete)
+
+    def _stop_parts(self, item: Item, parts: Sequence[OpenPart], complete: bool) -> None:
+        item.final_text = "".join(joined(part.pieces) for part in parts if part.pieces)
+        for part in parts:
+            self._answer.stop(part, complete)
+
+    def _finish_block(self, item: Item, value: Mapping[str, Any], complete: bool) -> None:
+        part = item.parts[_BLOCK]
+        part.name = _text(value.get("name")) or part.name
+        part.meta["block"] = dict(value)
+        member = _SERVER_TEXT.get(item.type, "")
+        if isinstance(value.get(member), str):
+            self._settle(part, value[member])
+        if item.kind == "server_call" and item.type != "mcp_call":
+            part.meta["absent"] = True  # its input is in the block
+        if item.kind == "other" and item.type not in _OTHER:
+            self._answer.warn("unknown_item", f"This version does not know {item.type[:80]!r}.")
+        self._answer.stop(part, complete)
+
+    # Comparisons of an end with what came before.
+
+    def _align(self, parts: Sequence[OpenPart], texts: Sequence[str]) -> Sequence[str]:
+        """Compares what was streamed with the texts at the end; returns those without a part. The
+        pieces may be cut otherwise than the texts: then their sum is compared."""
+        before = [joined(part.pieces) if part.pieces else "" for part in parts]
+        final = whole_characters("".join(texts))
+        common = end_of("".join(before), final, escaped=True)
+        if parts and final and common == len(final):
+            return ()
+        if len(texts) >= len(parts):
+            for part, text in zip(parts, texts, strict=False):
+                self._settle(part, text)
+            return texts[len(parts) :]
+        if any(before):
+            self._warn_differs(parts[-1])
+        self._answer.delta(parts[-1], final[common:] if common >= 0 else "")
+        return ()
+
+    def _settle(self, part: OpenPart, text: str) -> None:
+        """Sets the final text of `part`, whatever was streamed; of a text for people, what goes
+        beyond its end stays."""
+        if part.ended:
+            return
+        text = self._answer.readable(text) if part.kind in PROSE else text
+        half, part.half = part.half, ""
+        streamed = joined(part.pieces) if part.pieces else ""
+        common = end_of(streamed, text, escaped=True)
+        if streamed and common != len(text) and not half:
+            self._warn_differs(part)
+        if common < 0 and part.kind in PROSE and streamed.startswith(text):
+            return
+        # One piece, so that the next comparison costs no more than this text.
+        part.pieces = [text[:common] if common >= 0 else text]
+        self._answer.delta(part, text[common:] if common >= 0 else "")
+
+    def _warn_differs(self, part: OpenPart) -> None:
+        kind = part.kind.replace("_", " ")
+        self._answer.warn_of(part, "item_differs", f"The pieces of a {kind} differ from its end.")
+
+    def _compare(self, item: Item, value: Mapping[str, Any], where: Where) -> None:
+        """Compares a completed item with another end of it: of a message, what is new is added; of
+        a call, the first end counts."""
+        match item.kind:
+            case "call":
+                text, _ = _text_of_call(value, CALLS[item.type], where)
+                self._compare_arguments(item, text, _text(value.get("name")))
+            case "text" | "thinking":
+                self._compare_text(item, value)
+            case _:
+                pass
+
+    def _compare_arguments(self, item: Item, text: str, name: str = "") -> None:
+        same = (
+            not text
+            or alike(text, item.final_text)
+            or (_is_empty(text) and _is_empty(item.final_text))
+        )
+        if not same or name not in ("", item.call.name):
+            self._warn(
+                item,
+                "item_differs",
+                f"The call {item.call_id[:80]!r} came twice, and not the same; the first counts.",
+            )
+
+    def _compare_text(self, item: Item, value: Mapping[str, Any]) -> None:
+        listed = list(_texts_in(value))
+        final = whole_characters("".join(text for *_, text in listed))
+        common = end_of(item.final_text, final, escaped=True)
+        if not final or common == len(final):
+            return
+        self._answer.warn("item_differs", "An item came twice, and not with the same text.")
+        if common >= 0 and item.kind == "text":
+            block = {key: inner for key, inner in value.items() if key != "content"}
+            self._answer.whole(listed[-1][1], final[common:], block=block)
+            item.final_text = final
+
+
+def _name_in(item: Mapping[str, Any], index: int | None = None) -> Name:
+    return Name(index, wire_id(item.get("id")), wire_id(item.get("call_id")))
+
+
+def _same_id(item: Item, name: Name) -> bool:
+    """Whether the name has the id of the call, or of an item that is none."""
+    if item.kind == "call":
+        return bool(item.call_id) and item.call_id == name.call_id
+    return bool(item.id) and item.id == name.id
+
+
+def _conflicts(item: Item, value: Mapping[str, Any], where: Where) -> bool:
+    """Whether this is the end of another call: neither its id nor its content is the same."""
+    call_id = wire_id(value.get("call_id"))
+    both = item.kind == "call" and item.call_id and call_id
+    return bool(both) and item.call_id != call_id and _differs(item, value, where)
+
+
+def _differs(item: Item, value: Mapping[str, Any], where: Where) -> bool:
+    """Whether the content of this end is not that of the item, so far or at its end."""
+    if item.kind in ("text", "thinking"):
+        parts = item.parts.values()
+        text = item.final_text or "".join(joined(part.pieces) for part in parts if part.pieces)
+        final = whole_characters("".join(each for *_, each in _texts_in(value)))
+        return end_of(text, final, escaped=True) < 0
+    if item.kind != "call":
+        return bool(item.parts[_BLOCK].meta["block"] != value)
+    part = item.call
+    text, _ = _text_of_call(value, CALLS[item.type], where)
+    before = item.final_text or (joined(part.pieces) if part.pieces else item.first)
+    same = alike(text, before) or (_is_empty(text) and _is_empty(before))
+    return not same or _text(value.get("name")) not in ("", part.name)
+
+
+def _texts_in(item: Mapping[str, Any]) -> Iterator[tuple[Slot, PartKind, str]]:
+    """The texts of a message or of reasoning."""
+    is_message = item.get("type") == "message"
+    for member in ("content",) if is_message else ("summary", "content"):
+        pieces = item.get(member)
+        for place, piece in enumerate(pieces if isinstance(pieces, list) else []):
+            if not isinstance(piece, dict):
+                continue
+            kind, name = _CONTENT.get(_text(piece.get("type")), ("other", ""))
+            if not is_message:
+                yield (member, place), "thinking", _text(piece.get("text"))
+            elif name:
+                yield (member, place), kind, _text(piece.get(name))
+
+
+def _keep(part: OpenPart, item: Item, value: Mapping[str, Any]) -> None:
+    """Stores what goes back with a call, beside the model's text."""
+    member = CALLS[item.type]
+    part.meta["block"] = {key: inner for key, inner in value.items() if key != member}
+    if item.type == "custom_tool_call":
+        part.meta["type"] = "custom"
+    elif value.get(member) is not None and not isinstance(value[member], str):
+        part.meta["as_object"] = True
+
+
+def _is_empty(arguments: str) -> bool:
+    """Whether arguments say nothing: servers write these where they have none, or none yet."""
+    return "".join(arguments[:20].split()) in ("", "{}", "null") and len(arguments) <= 20
+
+
+def _text_of_call(item: Mapping[str, Any], member: str, where: Where) -> tuple[str, bool]:
+    """The model's exact text, and whether the item has it."""
+    value = item.get(member)
+    if isinstance(value, str):
+        return value, True
+    if value is None:
+        return "", False
+    quoted, *path = where
+    return quoted.member(*path, member), True
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

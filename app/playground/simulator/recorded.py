@@ -1,0 +1,236 @@
+"""A recorded session as a model: finds a request's position on the recorded path, and answers with
+the recorded bytes at their recorded pace. Reads no log: the tape is passed in.
+
+Requests are compared by their steps: prompts, calls and results. Unknown fields, and the model's
+text besides its calls, are ignored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
+from typing import Any, Literal
+from urllib.parse import quote
+
+from playground.core.late import dataclass
+from playground.core.tools import Content
+from playground.protocols.registry import REQUEST_READERS
+from playground.protocols.request import (
+    AnswerMessage,
+    PromptMessage,
+    RequestItem,
+    RequestNotes,
+    ResultMessage,
+)
+from playground.protocols.server import CUT, BadRequest, OutgoingFrame
+
+AGAIN = "x-playground-again"
+"""The request header with the number of earlier equal requests in its session."""
+LEFT = "x-playground-left-recording"
+"""The answer header with the names of tools whose result differs from the recording,
+percent-encoded and separated by commas."""
+
+_HOPS = frozenset(
+    {
+        "connection", "keep-alive", "transfer-encoding", "content-length", "content-encoding",
+        "date", AGAIN, LEFT,
+    }
+)  # fmt: skip
+"""Hop-by-hop headers: this connection has its own."""
+
+_SHOWN = 80
+ADVICE = "Or choose another model in Setup, and go on from here with that."
+"""The end of the sentence that says where the path left the recording."""
+
+
+GONE = f"The recorded session is deleted. Restore it, if it is still in the bin. {ADVICE}"
+"""The sentence if the recording does not exist any more."""
+
+
+@dataclass(frozen=True)
+class Take:
+    """A sent request and its response: `status` is None if no response began, with `failure` in
+    words. `pieces` are (seconds since the previous one, bytes); `first_s` is the time to the
+    headers. `clean`: the connection was closed properly."""
+
+    number: int
+    body: str
+    status: int | None
+    headers: Mapping[str, str]
+    first_s: float
+    pieces: Sequence[tuple[float, bytes]]
+    clean: bool
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Tape:
+    """A recorded session: its protocol and its takes, in order."""
+
+    protocol: str
+    takes: Sequence[Take]
+
+
+Tapes = Callable[[str], Awaitable[Tape | None]]
+"""The tape of a session by its id; None if there is none."""
+
+
+@dataclass(frozen=True)
+class MatchingTake:
+    """The take that answers; `others` are the tools whose result differed in it."""
+
+    take: Take
+    others: tuple[str, ...] = ()
+
+
+def find_take(tape: Tape, body: str, again: int) -> MatchingTake:
+    """The answer to `body`, which was sent `again` times before; BadRequest says where the path
+    leaves the recording, and what to do."""
+    asked = steps(tape.protocol, body)
+    place = [step.place for step in asked]
+    fitting: list[tuple[Take, list[Step]]] = []
+    paths = [steps(tape.protocol, take.body) for take in tape.takes]
+    for take, path in zip(tape.takes, paths, strict=True):
+        if [step.place for step in path] == place:
+            fitting.append((take, path))
+    if not fitting:
+        raise BadRequest(_left(asked, paths))
+    others = {take.number: _others(asked, path) for take, path in fitting}
+    least = min(len(other) for other in others.values())
+    best = [take for take, _ in fitting if len(others[take.number]) == least]
+    take = best[min(again, len(best) - 1)]
+    return MatchingTake(take, tuple(dict.fromkeys(others[take.number])))
+
+
+def frames(take: Take) -> Iterator[OutgoingFrame]:
+    """The recorded bytes, in the recorded pieces, cut where the recording was cut."""
+    yield OutgoingFrame(b"", take.first_s)
+    for pause, data in take.pieces:
+        yield OutgoingFrame(data, pause)
+    if not take.clean:
+        yield CUT
+
+
+def headers(match: MatchingTake) -> dict[str, str]:
+    """The recorded headers, except hop-by-hop ones; adds LEFT if the path differed."""
+    own = {
+        name: value
+        for name, value in match.take.headers.items()
+        if name.lower() not in _HOPS and _sound(value)
+    }
+    return own | ({LEFT: ",".join(quote(name) for name in match.others)} if match.others else {})
+
+
+def _sound(value: str) -> bool:
+    return value.isprintable() and value.isascii()
+
+
+def _others(asked: Sequence[Step], path: Sequence[Step]) -> list[str]:
+    """The tools of the calls and results that differ."""
+    return [step.name for step, was in zip(asked, path, strict=True) if step.value != was.value]
+
+
+def _left(asked: Sequence[Step], paths: Sequence[Sequence[Step]]) -> str:
+    """Where `asked` leaves the recording, compared with the path that it follows longest."""
+    nearest = max(paths, key=lambda path: (_common(asked, path), len(path)), default=())
+    common = _common(asked, nearest)
+    if common == len(nearest):
+        end = "The recording ends here: it has no answer to what comes now."
+        return f"{end} Fork the recorded session to go on from its end. {ADVICE}"
+    was = nearest[common]
+    if common == len(asked):
+        # The recording had further steps before the next request, such as a message in between.
+        return f"The recording has no answer at this place; there {_words(was)} came first. " + (
+            f"Do the same. {ADVICE}"
+        )
+    here = asked[common]
+    advice = "Send that one." if was.kind == "prompt" else "Start it once more to do the same."
+    return (
+        f"This leaves the recording with {_words(here)}: there {_words(was)} stood. "
+        f"{advice} {ADVICE}"
+    )
+
+
+def _common(asked: Sequence[Step], path: Sequence[Step]) -> int:
+    same = (step.place == other.place for step, other in zip(asked, path, strict=False))
+    return sum(1 for _ in takewhile(bool, same))
+
+
+def _words(step: Step) -> str:
+    match step.kind:
+        case "prompt":
+            return f"the message “{_clipped(step.value[0])}”"
+        case "call":
+            return f"a call of {_clipped(step.name)}"
+        case "result":
+            return f"the result of {_clipped(step.name)}"
+
+
+def _clipped(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
+
+
+# -- the steps of a request body: prompts, calls and results
+
+StepKind = Literal["prompt", "call", "result"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """`name` is the tool's, "" for a prompt or a result without a name. `value` is a prompt's texts
+    and images, a call's arguments or a result's content."""
+
+    kind: StepKind
+    name: str
+    value: Any
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """What must be equal for a recorded answer to apply: for calls and results only the tool,
+        not the content."""
+        prompt = json.dumps(self.value, sort_keys=True) if self.kind == "prompt" else ""
+        return self.kind, self.name, prompt
+
+
+def steps(protocol: str, body: str) -> list[Step]:
+    """The path in `body`, in order; empty if it is not such a request."""
+    reader = REQUEST_READERS.get(protocol)
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError):
+        return []
+    if reader is None or not isinstance(data, dict):
+        return []
+    return list(_steps(reader.items(data, RequestNotes(protocol))))
+
+
+def _steps(items: Iterable[RequestItem]) -> Iterator[Step]:
+    names: dict[str, str] = {}
+    for item in items:
+        match item:
+            case PromptMessage(role="user", is_empty=False):
+                other = [piece for piece in item.form.get("pieces", ()) if "other" in piece]
+                yield Step("prompt", "", [item.text, *map(_content, item.images), *other])
+            case AnswerMessage():
+                for part in item.parts:
+                    if part.kind == "call":
+                        names[part.call_id] = part.name
+                        yield Step("call", part.name, _value(part.text))
+            case ResultMessage():
+                name = item.name or names.get(item.call_id, "")
+                content = [_content(piece) for piece in item.content]
+                yield Step("result", name, [content, item.is_error])
+
+
+def _content(piece: Content) -> list[str]:
+    return [piece.type, piece.text, piece.media_type, piece.data]
+
+
+def _value(text: str) -> object:
+    """Arguments as a value, independent of white space; as text if they are not JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

@@ -1,0 +1,451 @@
+"""The routes, and the responses to errors. The guard wraps all of them; the entry point for agents
+(Door) is in front of it.
+
+Pages are imported on first request, or by `warm`, once the server has printed its link: their
+import is the longest part of a start.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cache, cached_property
+from importlib import import_module
+from typing import Any
+from urllib.parse import quote
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Match, Mount
+from starlette.routing import Route as CompiledRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from playground import config
+from playground.core.errors import (
+    BadTool,
+    Conflict,
+    IllegalEvent,
+    NotFound,
+    PlaygroundError,
+    StoreError,
+)
+from playground.engine.engine import Engine
+from playground.render.environment import environment, error_page, toast
+from playground.tap.door import Door, Upstreams
+from playground.tap.relay import AgentRequest, Exchange, Observe, Relay
+from playground.tap.taps import Taps
+from playground.web.assets import Assets
+from playground.web.forms import as_json, wants
+from playground.web.guard import MAX_BODY, SMALL_BODY, Guard, code_of
+from playground.web.site import Site, site_of
+
+Page = Callable[[Request], Awaitable[Response]]
+
+
+class Later:
+    """`Later("playground.web.tools.routes").tool` is the page `tool` of that module, which is
+    imported on its first request."""
+
+    def __init__(self, module: str):
+        self._module = module
+
+    def __getattr__(self, name: str) -> Page:
+        async def page(request: Request) -> Response:
+            asked: Page = getattr(import_module(self._module), name)
+            try:
+                return await asked(request)
+            finally:
+                await request.close()  # closes the files of its form
+
+        page.__module__, page.__name__ = self._module, name
+        return page
+
+
+def _fits(pattern: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether a path of these words matches the pattern, in which `{name}` matches any word."""
+    return len(pattern) == len(words) and all(
+        own == word or (word and own.startswith("{"))
+        for own, word in zip(pattern, words, strict=True)
+    )
+
+
+class Route(BaseRoute):
+    """A route whose pattern is compiled when a path with its words is first requested: compiling
+    all of them would take a twentieth of a start."""
+
+    def __init__(self, path: str, endpoint: Page, *, methods: Sequence[str] = ("GET",)):
+        self.path, self.endpoint = path, endpoint
+        self.methods = {*methods, "HEAD"} if "GET" in methods else {*methods}
+        self._words = path.split("/")
+
+    @cached_property
+    def _compiled(self) -> CompiledRoute:
+        return CompiledRoute(self.path, self.endpoint, methods=self.methods)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        fits = scope["type"] == "http" and _fits(self._words, scope["path"].split("/"))
+        return self._compiled.matches(scope) if fits else (Match.NONE, {})
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._compiled.handle(scope, receive, send)
+
+
+STATUS: Sequence[tuple[type[PlaygroundError], int]] = (
+    (NotFound, 404),
+    (Conflict, 409),
+    (IllegalEvent, 409),
+    (StoreError, 503),
+    (PlaygroundError, 422),
+)
+"""The first matching class determines the HTTP status of an error."""
+
+TITLES = {404: "Not found", 409: "Too late", 503: "The database"}
+
+actions = Later("playground.web.session.actions")
+agents = Later("playground.web.agents")
+side_by_side = Later("playground.web.side_by_side")
+compare = Later("playground.web.compare")
+files = Later("playground.web.files")
+batches = Later("playground.web.batches")
+find = Later("playground.web.find")
+forks = Later("playground.web.forks")
+imports = Later("playground.web.imports")
+providers = Later("playground.web.providers")
+requests = Later("playground.web.session.requests")
+rules = Later("playground.web.rules")
+servers = Later("playground.web.servers")
+session = Later("playground.web.session.routes")
+session_list = Later("playground.web.session_list")
+sharing = Later("playground.web.sharing")
+tools = Later("playground.web.tools.routes")
+trying = Later("playground.web.tools.trying")
+session_stream = Later("playground.web.stream").session_stream
+
+MARKED = ("pin", "unpin", "archive", "unarchive", "purge")
+"""Actions on one session that have their own path."""
+
+BATCH_ACTS = ("pause", "resume", "stop")
+
+CALL = "/sessions/{id}/calls/{call}"
+
+LARGE = (
+    "/batches",  # cases, with their tools
+    "/sessions",  # tools
+    "/sessions/import",
+    "/sessions/{id}/prompts",  # a text of any length, and images
+    "/sessions/{id}/request",  # ... the same as a draft
+    "/sessions/{id}/settings",  # tools
+    "/sessions/{id}/fork",  # tools, and results
+    "/sessions/{id}/decisions",  # arguments, texts and images
+    CALL + "/decision",
+    CALL + "/result",
+    CALL + "/draft",  # the answer that is being written
+    CALL + "/check",
+    CALL + "/always",  # ... becomes a rule
+    "/compare",  # tools of up to four models, and a prompt
+    "/compare/prompts",
+    "/import",  # files of tools
+    "/import/take",
+    "/import/read",  # a Python file, and those beside it
+    "/tools",
+    "/tools/try",  # a tool and its arguments
+    "/tools/faces",
+    "/tools/lint",
+)
+"""The routes that accept bodies of up to MAX_BODY; all others are limited to SMALL_BODY. The
+simulator acts as a provider, which receives a whole session with all its images."""
+
+_LARGE = tuple(path.split("/") for path in LARGE)
+
+
+def most_bytes(path: str) -> int:
+    """The maximum body size in bytes of a request to `path`."""
+    words = path.split("/")
+    large = path.startswith("/sim/") or any(_fits(pattern, words) for pattern in _LARGE)
+    return MAX_BODY if large else SMALL_BODY
+
+
+AS_THEY_ARE = (
+    "application/*",
+    "audio/*",
+    "font/*",
+    "image/*",
+    "text/event-stream",
+    "text/plain",
+    "video/*",
+)
+"""Content types that are not compressed: data for scripts, recorded bytes, and streams, each
+message of which is sent at once. Pages, styles and scripts are compressed."""
+
+PACKET = 1_400
+"""Bytes of a response that fit into one packet; a smaller one is not compressed."""
+
+
+def _compressed(app: ASGIApp) -> ASGIApp:
+    """`app` with its pages compressed for clients that accept gzip. The simulator's responses are
+    the bytes of a provider and are not changed."""
+    packed = GZipMiddleware(app, PACKET, compresslevel=6, exclude_content_types=AS_THEY_ARE)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        simulated = scope.get("path", "").startswith("/sim/")
+        await (app if simulated else packed)(scope, receive, send)
+
+    return answer
+
+
+def _routes() -> list[Route]:
+    here = "/sessions/{id}"
+    return [
+        Route("/", session_list.home),
+        Route("/welcome", session_list.welcome),
+        Route("/sessions", session_list.sessions),
+        Route("/sessions", session_list.create, methods=["POST"]),
+        Route("/palette", find.palette),
+        Route("/batches", batches.batches),
+        Route("/batches", batches.create, methods=["POST"]),
+        Route("/batches/new", batches.new),
+        Route("/batches/{id}", batches.batch),
+        Route("/batches/{id}/report", batches.changed),
+        Route("/batches/{id}/export", batches.export),
+        *(Route(f"/batches/{{id}}/{act}", batches.act, methods=["POST"]) for act in BATCH_ACTS),
+        Route("/find", find.find),
+        Route("/find/size", find.database_size),
+        Route("/find/marks", find.mark_several, methods=["POST"]),
+        *(Route(f"{here}/{act}", find.mark_one, methods=["POST"]) for act in MARKED),
+        Route(here + "/tags", find.tag, methods=["POST"]),
+        Route("/sessions/import", sharing.door),
+        Route("/sessions/import", sharing.take_in, methods=["POST"]),
+        Route("/stream", side_by_side.stream),
+        Route("/store", find.database_state),
+        Route("/store/copy", find.copy_database, methods=["POST"]),
+        Route("/compare/new", compare.models_form),
+        Route("/compare", compare.show),
+        Route("/compare", compare.create, methods=["POST"]),
+        Route("/compare/prompts", side_by_side.prompt, methods=["POST"]),
+        Route("/compare/stop", side_by_side.stop, methods=["POST"]),
+        Route("/keys", actions.paste_key, methods=["POST"]),
+        Route(here, session.show),
+        Route(here + "/stream", session_stream),
+        Route(here + "/events", session.events),
+        Route(here + "/replay", session.played),
+        Route(here + "/replay/reel", session.reel),
+        Route(here + "/replay/frames", session.replay_frames),
+        Route(here + "/replay/at", session.moment),
+        Route(here + "/play", session.play, methods=["POST"]),
+        Route(here + "/blocks", session.blocks),
+        Route(here + "/blocks/{block}", session.one_block),
+        Route(here + "/cards/{turn}", session.more_cards),
+        Route(here + "/wire", session.search),
+        Route(here + "/recordings/{number}", session.recording),
+        Route(here + "/recordings/{number}/bytes", session.recorded_bytes),
+        Route(here + "/recordings/{number}/frames", session.frames),
+        Route(here + "/recordings/{number}/rows", session.more_rows),
+        Route(here + "/requests/{number}", session.request_sent),
+        Route(here + "/requests/{number}/body", session.request_body),
+        Route(here + "/requests/{number}/changes", session.request_changed),
+        Route(here + "/code", requests.code),
+        Route(here + "/request", requests.next_request, methods=["GET", "POST"]),
+        Route(here + "/images/{number}/{place}", requests.prompt_image),
+        Route(CALL + "/images/{place}", requests.result_image),
+        Route(here + "/prompts", actions.prompt, methods=["POST"]),
+        Route(here + "/decisions", actions.decide_several, methods=["POST"]),
+        Route(here + "/settings", actions.change_settings, methods=["POST"]),
+        Route(here + "/continue", actions.resume, methods=["POST"]),
+        Route(here + "/retry", actions.retry, methods=["POST"]),
+        Route(here + "/fork", forks.form),
+        Route(here + "/fork", forks.make, methods=["POST"]),
+        Route(here + "/forks", forks.forks),
+        Route(here + "/stop", actions.stop, methods=["POST"]),
+        Route(here + "/rename", actions.rename, methods=["POST"]),
+        Route(here + "/export", sharing.export),
+        Route(here + "/share", sharing.share),
+        Route(here + "/take", sharing.look),
+        Route(here + "/take", sharing.take, methods=["POST"]),
+        Route(here + "/delete", actions.delete, methods=["POST"]),
+        Route(here + "/restore", actions.restore, methods=["POST"]),
+        Route(here + "/files", files.files),
+        Route(here + "/files/undo", files.undo, methods=["POST"]),
+        Route(here + "/tasks/{task}/stop", files.stop_task, methods=["POST"]),
+        Route(CALL + "/decision", actions.decide, methods=["POST"]),
+        Route(CALL + "/result", actions.decide_result, methods=["POST"]),
+        Route(CALL + "/past", actions.past),
+        Route(CALL + "/like", actions.like),
+        Route(CALL + "/draft", actions.drafted, methods=["POST"]),
+        Route(CALL + "/check", actions.check, methods=["POST"]),
+        Route(CALL + "/always", rules.proposed),
+        Route(CALL + "/always", rules.write, methods=["POST"]),
+        Route(CALL + "/rule", rules.rule_of_call),
+        Route(CALL + "/rule/renew", rules.renew_for_call, methods=["POST"]),
+        Route(CALL + "/cancel", actions.cancel, methods=["POST"]),
+        Route(CALL + "/extend", actions.extend, methods=["POST"]),
+        Route(CALL + "/background", actions.background, methods=["POST"]),
+        Route("/providers", providers.providers),
+        Route("/providers", providers.save, methods=["POST"]),
+        Route("/providers/{name}", providers.provider),
+        Route("/providers/{name}/test", providers.test, methods=["POST"]),
+        Route("/providers/{name}/models", providers.models, methods=["POST"]),
+        Route("/providers/{name}/delete", providers.delete, methods=["POST"]),
+        Route("/agents", agents.agents),
+        Route("/agents/taps", agents.changed),
+        Route("/taps", agents.taps),
+        Route("/taps", agents.create, methods=["POST"]),
+        Route("/taps/{id}/settings", agents.change_settings, methods=["POST"]),
+        Route("/taps/{id}/revoke", agents.revoke, methods=["POST"]),
+        *(route for path in ("/rules", here + "/rules") for route in _rules(path)),
+        Route(here + "/rules/{rule}/always", rules.always, methods=["POST"]),
+        Route(here + "/rules/{rule}/here", rules.here, methods=["POST"]),
+        Route("/servers", servers.servers),
+        Route("/servers", servers.save, methods=["POST"]),
+        Route("/servers/{name}", servers.server),
+        Route("/servers/{name}/accept", servers.accept, methods=["POST"]),
+        Route("/servers/{name}/withdraw", servers.withdraw, methods=["POST"]),
+        Route("/servers/{name}/list", servers.list_tools, methods=["POST"]),
+        Route("/servers/{name}/take", servers.take, methods=["POST"]),
+        Route("/servers/{name}/stop", servers.stop, methods=["POST"]),
+        Route("/servers/{name}/delete", servers.delete, methods=["POST"]),
+        Route("/tools", tools.tools),
+        Route("/import", imports.start),
+        Route("/import", imports.look, methods=["POST"]),
+        Route("/import/take", imports.take, methods=["POST"]),
+        Route("/import/read", imports.read, methods=["POST"]),
+        Route("/tools", imports.save, methods=["POST"]),
+        Route("/export", tools.export),
+        Route("/tools/try", trying.run, methods=["POST"]),
+        Route("/tools/try/{id}", trying.show),
+        Route("/tools/try/{id}/cancel", trying.cancel, methods=["POST"]),
+        Route("/tools/faces", tools.faces, methods=["POST"]),
+        Route("/tools/lint", tools.lint, methods=["POST"]),
+        Route("/tools/{name}", tools.tool),
+        Route("/tools/{name}/when", tools.set_when, methods=["POST"]),
+        Route("/tools/{name}/switch", imports.switch, methods=["POST"]),
+        Route("/tools/{name}/delete", tools.delete, methods=["POST"]),
+        Route("/tools/{name}/duplicate", tools.duplicate, methods=["POST"]),
+        Route("/tools/{name}/restore", tools.restore, methods=["POST"]),
+        Route("/tools/{name}/versions/{number}/restore", tools.return_to, methods=["POST"]),
+    ]
+
+
+def _rules(path: str) -> list[Route]:
+    """The routes for one list of rules."""
+    rule = path + "/{rule}"
+    return [
+        Route(path, rules.rules),
+        Route(path, rules.add, methods=["POST"]),
+        Route(path + "/look", rules.preview, methods=["POST"]),
+        Route(rule, rules.edit, methods=["POST"]),
+        Route(rule + "/delete", rules.delete, methods=["POST"]),
+        Route(rule + "/restore", rules.restore, methods=["POST"]),
+        Route(rule + "/move", rules.move, methods=["POST"]),
+        Route(rule + "/switch", rules.switch, methods=["POST"]),
+        Route(rule + "/renew", rules.renew, methods=["POST"]),
+    ]
+
+
+def warm() -> None:
+    """Imports all pages, so that no request has to wait for it."""
+    for route in _routes():
+        import_module(route.endpoint.__module__)
+    import_module("playground.tap.exchange")
+
+
+def make_app(
+    engine: Engine,
+    *,
+    token: str | None,
+    port: Callable[[], int],
+    simulator: ASGIApp,
+    allow_hosts: Sequence[str] = (),
+) -> tuple[ASGIApp, Site]:
+    """The whole server as one ASGI app, and its Site, whose `close` ends the streams."""
+    site = Site(engine, environment(config.resource("templates")))
+    assets = Assets(config.resource("static"))
+    # Before a template is loaded.
+    site.env.globals |= {"store_now": site.store_now, "asset": assets.bundles.address}
+    app = Starlette(
+        routes=[
+            *_routes(),
+            Mount("/static", assets),
+            Mount("/sim", simulator),
+        ],
+        middleware=[Middleware(_compressed)],
+        exception_handlers={PlaygroundError: refusal, HTTPException: not_found},
+    )
+    app.state.site = site
+
+    def mask(text: str) -> str:
+        return engine.keys.redactor().redact_text(text)
+
+    guard = Guard(app, token=token, port=port, allow_hosts=allow_hosts, most=most_bytes, mask=mask)
+    door = Door(
+        guard,
+        taps=site.taps,
+        upstreams=Upstreams(engine.profile, engine.client.base_url, engine.keys),
+        relay=Relay(engine.net, _observing(engine, site.taps, token), mask),
+        is_own_host=guard.is_own_host,
+        clock=engine.sessions.clock,
+        mask=mask,
+    )
+    return door, site
+
+
+def _observing(engine: Engine, taps: Taps, token: str | None) -> Observe:
+    """Observes the requests of agents; imported on the first of them. Bodies are distinguished by
+    keyed digests, so that their content cannot be guessed without the token."""
+    key = hashlib.sha256(b"bodies " + (token or secrets.token_hex()).encode()).digest()
+
+    @cache
+    def observing() -> Any:
+        return import_module("playground.tap.exchange").observing(engine, taps, key)
+
+    def observe(request: AgentRequest) -> Exchange:
+        exchange: Exchange = observing()(request)
+        return exchange
+
+    return observe
+
+
+async def refusal(request: Request, error: Exception) -> Response:
+    """An error a user can cause, as a sentence in the format of the request."""
+    assert isinstance(error, PlaygroundError)
+    status = next(code for cls, code in STATUS if isinstance(error, cls))
+    extra = dict(error.outcome) if isinstance(error, Conflict) else {}
+    if isinstance(error, BadTool):
+        extra["pointer"] = error.pointer
+    return sentence(request, str(error), status, {"code": error.error_code, **extra})
+
+
+async def not_found(request: Request, error: Exception) -> Response:
+    """Starlette's own errors: an unknown path or method, a body that is too large."""
+    assert isinstance(error, HTTPException)
+    words = {
+        404: "There is nothing at this address; the sessions are at /.",
+        405: "This address expects another method; see docs/contract.md.",
+    }
+    text = words.get(error.status_code, error.detail)
+    return sentence(request, text, error.status_code, {"code": code_of(error.status_code)})
+
+
+def sentence(request: Request, text: str, status: int, extra: dict[str, object]) -> Response:
+    """`text` in the format of the request: JSON, a toast, or a page."""
+    site = site_of(request)
+    match wants(request):
+        case "json":
+            return as_json({"error": text, **extra}, status)
+        case "htmx":
+            return HTMLResponse(toast(site.env, text), status)
+        case _:
+            title = TITLES.get(status, "That did not work")
+            return HTMLResponse(
+                error_page(site.env, status, title, text, _back(request, status)), status
+            )
+
+
+def _back(request: Request, status: int) -> str:
+    """The session whose form was refused, so that without a script the error page links back."""
+    session_id = request.path_params.get("id", "")
+    return f"/sessions/{quote(session_id, safe='')}" if session_id and status != 404 else ""
