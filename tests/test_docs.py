@@ -7,10 +7,11 @@ import argparse
 import re
 from pathlib import Path
 
+import pytest
+
 from playground.cli import COMMANDS, parser
 from playground.core import providers
 from playground.core.providers import Provider
-from tests.tables import each_row
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -24,7 +25,7 @@ ROOM = re.compile(rf"`((?:{'|'.join(ROOMS)})(?:/[a-z]\w*)+)(?:\.(\w+))?`")
 """A module as documents name it: `core/decide`, `web/session/setup.py`, `core/decide.obstacle`."""
 
 
-@each_row("path", DOCS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
 def test_the_files_that_are_named_are_there(path: Path) -> None:
     text = path.read_text("utf-8")
     named = [(ROOT / found[1], found[1]) for found in PATH.finditer(text) if found[1]]
@@ -45,7 +46,7 @@ def _line(command: str) -> str:
     return str(line)
 
 
-@each_row("command", COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_is_in_the_contract(command: str) -> None:
     (choices,) = (one.choices for one in parser()._actions if isinstance(one.choices, dict))
     one: argparse.ArgumentParser = choices[command]

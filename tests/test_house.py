@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 
+import pytest
+
 from bench import structure
-from tests.tables import each_row
 
 ROOT = Path(__file__).resolve().parent.parent
 APP = sorted((ROOT / "app/playground").rglob("*.py"))
@@ -292,14 +293,14 @@ def test_every_source_keeps_the_rules() -> None:
     assert [name for name in names if not name.startswith(RENAMED_LATER)] == []
 
 
-@each_row(
+@pytest.mark.parametrize(
     "source", ["one = 1", "def f(said): ...", "def _kept(): ...", "match a:\n case [*told]: ..."]
 )
 def test_a_name_to_be_replaced_is_found(source: str) -> None:
     assert len(structure.bad_names({"playground.core.x": ast.parse(source)})) == 1
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("rule", "name", "bad"),
     [
         (

@@ -11,7 +11,6 @@ import pytest
 
 from playground.batch.lanes import LONGEST_S, Budget, LaneWatch, ProviderLane, used_up
 from playground.core.events import RetryScheduled
-from tests.tables import each_row
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -68,8 +67,8 @@ def test_headers_that_leave_nothing_hold_a_lane_and_no_longer_than_it_takes() ->
     assert wide.waits_s == LONGEST_S
 
 
-@each_row(
-    "text, seconds",
+@pytest.mark.parametrize(
+    ("text", "seconds"),
     [
         ("1s", 1.0),
         ("6m0s", 360.0),

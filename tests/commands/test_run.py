@@ -16,7 +16,6 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from playground.commands.run import _key
-from tests.bounded import within
 from tests.commands.conftest import Typed
 from tests.loopback import LOOP
 from tests.net.test_client import Server, serving
@@ -352,9 +351,8 @@ def interrupted(
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        with within(START_S):
-            while "begun" not in (line := process.stdout.readline()):
-                assert line, process.stderr.read()
+        while "begun" not in (line := process.stdout.readline()):
+            assert line, process.stderr.read()
         for one in signals:
             process.send_signal(one)
         said = process.communicate(timeout=START_S)[1]

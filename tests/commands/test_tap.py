@@ -33,11 +33,10 @@ from playground.core.providers import OWN_PROTOCOLS, SIMULATORS
 from playground.core.serialization import to_data
 from playground.store.database import OwnerLock, owner_of
 from playground.tap.agents import AGENTS
-from tests.bounded import until
 from tests.commands.conftest import Typed
 from tests.loopback import LOOP, listening
 from tests.served import NO_TLS
-from tests.tables import each_row
+from tests.waiting import wait_until
 
 SECRET = "s3cret-of-this-tap"
 TOKEN = "token-of-the-page"
@@ -161,7 +160,7 @@ def seen(folder: Path) -> Any:
     return json.loads((folder / "seen").read_text())
 
 
-@each_row("name", ["claude", "codex", "gemini", "opencode"])
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini", "opencode"])
 def test_an_agent_with_its_tap(name: str, tmp_path: Path, typed: Typed, stub: Stub) -> None:
     stub.asked.clear()
     fake(tmp_path, name, "sys.exit(3)")
@@ -229,8 +228,8 @@ def heeds_hangups() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("heeds_hangups")
-@each_row(
-    "does, code",
+@pytest.mark.parametrize(
+    ("does", "code"),
     [
         ("", 0),
         ("os.kill(os.getpid(), signal.SIGKILL)", 128 + signal.SIGKILL),
@@ -289,8 +288,8 @@ def test_printed_lines(tmp_path: Path, typed: Typed, stub: Stub) -> None:
     assert [path.name for path in (tmp_path / "a.db.taps").iterdir()] == ["tap1"]
 
 
-@each_row(
-    "words, code, says",
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
     [
         (("claude",), 127, "npm install -g @anthropic-ai/claude-code"),
         (("--", "no-such-command"), 127, "no-such-command"),
@@ -389,7 +388,7 @@ def test_a_server_is_started_and_found(
     assert (tap["agent"], tap["upstream"]) == ("claude", "simulator")
     assert tap["revoked_ms"] is not None
     os.kill(owner.pid, signal.SIGTERM)
-    asyncio.run(until(lambda: owner_of(db) is None))
+    asyncio.run(wait_until(lambda: owner_of(db) is None))
     assert (tmp_path / "a.db.server.log").read_text() == ""
 
 

@@ -12,7 +12,6 @@ import pytest
 from playground.commands.run import read_tool_files, read_tools, tools_from_words
 from playground.core.errors import BadInput
 from playground.exchange.tool_import import import_tools
-from tests.tables import each_row
 
 MOCK = {"name": "a", "answered_by": "mock", "config": {"result": "ok"}}
 
@@ -72,7 +71,7 @@ def test_paths_count_from_the_file(
     assert tool["config"].get("interpreter") == wanted
 
 
-@each_row("words", [["nobody"], ["./no.json"], ["none/"]])
+@pytest.mark.parametrize("words", [["nobody"], ["./no.json"], ["none/"]])
 def test_what_is_not_there_is_said(words: list[str]) -> None:
     with pytest.raises(BadInput):
         tools_from_words([MOCK | {"group": ""}], words, read_tool_files(words))

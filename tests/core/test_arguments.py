@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from playground.core.arguments import ABSENT, equal, fits, steps_of, value_at, values_of
-from tests.tables import each_row
 
 DOCUMENT = """{"city": "Paris", "days": 3, "near": 0.1, "flag": true, "none": null, "": "empty",
 "a/b": "slash", "m~n": "tilde", "~1": "both", "list": ["x", {"deep": [1, 2]}], "0": "zero",
@@ -80,7 +81,7 @@ HOLDS: list[tuple[dict[str, Any], bool]] = [
 ]
 
 
-@each_row(("when", "holds"), HOLDS, ids=[str(one[0])[:60] for one in HOLDS])
+@pytest.mark.parametrize(("when", "holds"), HOLDS, ids=[str(one[0])[:60] for one in HOLDS])
 def test_what_fits(when: dict[str, Any], holds: bool) -> None:
     assert fits(when, DOCUMENT) == holds
 
@@ -89,7 +90,7 @@ ODD = ["", "{", "nonsense", '{"a": 1', "[" * 5_000 + "]" * 5_000]
 ODDER = ['{"a": 1e99999999999999999999}', '{"a": -1e-99999999999999999999}']
 
 
-@each_row("text", [*ODD, *ODDER])
+@pytest.mark.parametrize("text", [*ODD, *ODDER])
 def test_what_is_no_json_fits_nothing_and_breaks_nothing(text: str) -> None:
     assert values_of(text) is ABSENT
     assert not fits({"": {"equals": {}}}, text)

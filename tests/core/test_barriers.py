@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from playground.core.decide import RunCall, next_commands
 from playground.core.events import (
     CallDecided,
@@ -18,7 +20,6 @@ from playground.core.session import Session, held
 from playground.core.settings import Limits
 from playground.core.tools import text_result
 from tests.playbook import call, checked, run, session, settings, turn
-from tests.tables import each_row
 
 
 def drawn(calls: str, most: int = 4) -> Session:
@@ -101,7 +102,7 @@ PATTERNS: list[tuple[str, str, str]] = [
 ]
 
 
-@each_row(("calls", "begin", "state"), PATTERNS, ids=[p[0] for p in PATTERNS])
+@pytest.mark.parametrize(("calls", "begin", "state"), PATTERNS, ids=[p[0] for p in PATTERNS])
 def test_which_calls_begin(calls: str, begin: str, state: str) -> None:
     whole = drawn(calls)
     assert _begun(whole) == begin
@@ -124,12 +125,12 @@ CAPS: list[tuple[str, int, str]] = [
 ]
 
 
-@each_row(("calls", "most", "begin"), CAPS, ids=[f"{c[0]} {c[1]}" for c in CAPS])
+@pytest.mark.parametrize(("calls", "most", "begin"), CAPS, ids=[f"{c[0]} {c[1]}" for c in CAPS])
 def test_how_many_at_once(calls: str, most: int, begin: str) -> None:
     assert _begun(drawn(calls, most)) == begin
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("calls", "behind"),
     [
         ("ud", None),

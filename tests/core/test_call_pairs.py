@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+import pytest
+
 from playground.core.session_diff import CallPair, DiffCall, elsewhere, keyed, matched
-from tests.tables import each_row
 
 Names = Sequence[tuple[str, str]]
 
@@ -36,7 +37,7 @@ CASES: Sequence[tuple[str, str, str]] = (
 )
 
 
-@each_row(("left", "right", "wanted"), CASES)
+@pytest.mark.parametrize(("left", "right", "wanted"), CASES)
 def test_each_call_has_its_place(left: str, right: str, wanted: str) -> None:
     found, ours, theirs = pairs(*([(w[0], w[1]) for w in t.split()] for t in (left, right)))
     told = sorted(

@@ -52,7 +52,6 @@ from tests.playbook import (
     settings,
     turn,
 )
-from tests.tables import each_row
 
 ALLOW = (Rule("*", "run", "", "--allow all"),)
 AUTO = SendRequest(ToolChoice())
@@ -185,7 +184,7 @@ PLAYS: list[tuple[str, list[Event], list[Command]]] = [
 ]
 
 
-@each_row(("events", "commands"), [p[1:] for p in PLAYS], ids=[p[0] for p in PLAYS])
+@pytest.mark.parametrize(("events", "commands"), [p[1:] for p in PLAYS], ids=[p[0] for p in PLAYS])
 def test_play(events: list[Event], commands: list[Command]) -> None:
     assert next_commands(session(*events)) == commands
 
@@ -253,7 +252,9 @@ RULED: list[tuple[str, list[Event], tuple[Rule, ...], list[Command]]] = [
 ]
 
 
-@each_row(("events", "rules", "commands"), [r[1:] for r in RULED], ids=[r[0] for r in RULED])
+@pytest.mark.parametrize(
+    ("events", "rules", "commands"), [r[1:] for r in RULED], ids=[r[0] for r in RULED]
+)
 def test_rules(events: list[Event], rules: tuple[Rule, ...], commands: list[Command]) -> None:
     assert next_commands(session(*events), rules) == commands
 
@@ -313,7 +314,9 @@ RETRIES: list[tuple[str, list[Event], list[Command]]] = [
 ]  # fmt: skip
 
 
-@each_row(("events", "commands"), [r[1:] for r in RETRIES], ids=[r[0] for r in RETRIES])
+@pytest.mark.parametrize(
+    ("events", "commands"), [r[1:] for r in RETRIES], ids=[r[0] for r in RETRIES]
+)
 def test_retries(events: list[Event], commands: list[Command]) -> None:
     assert next_commands(session(*events)) == commands
 

@@ -36,7 +36,6 @@ from playground.core.tools import text_result
 from playground.store.writes import summary_of
 from tests import counted
 from tests.playbook import begun, call, checked, session, settings, turn
-from tests.tables import each_row
 
 ALL = (Rule("*", "run"),)
 
@@ -97,7 +96,11 @@ RUNS: list[tuple[str, Sequence[Rule], bool, Sequence[str], Limits]] = [
 
 
 @pytest.mark.slow
-@each_row("rules, safe, arguments, limits", [row[1:] for row in RUNS], [row[0] for row in RUNS])
+@pytest.mark.parametrize(
+    ("rules", "safe", "arguments", "limits"),
+    [row[1:] for row in RUNS],
+    ids=[row[0] for row in RUNS],
+)
 def test_what_follows_from_an_event_costs_the_same_however_many_calls_there_are(
     rules: Sequence[Rule], safe: bool, arguments: Sequence[str], limits: Limits
 ) -> None:

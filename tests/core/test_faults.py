@@ -9,7 +9,6 @@ from playground.core.events import CallDecided, CallEnded, CallStarted, Event
 from playground.core.faults import FAULTS, earlier, fault, known, returned, unstageable
 from playground.core.tools import ToolResult, text_result
 from tests.playbook import begun, call, checked, ran, run, session, turn
-from tests.tables import each_row
 
 PARIS, OSLO = '{"city":"Paris"}', '{"city":"Oslo"}'
 
@@ -44,7 +43,7 @@ def done(
     ]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("before", "found"),
     [
         ([], None),

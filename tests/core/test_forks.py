@@ -44,7 +44,6 @@ from playground.core.reducer import (
 from playground.core.session import Session
 from playground.core.tools import text_result
 from tests.factories import DIGEST, Log, turn_with_calls
-from tests.tables import each_row
 
 
 def story() -> Log:
@@ -173,7 +172,7 @@ def test_a_pause_of_the_parent_holds_no_fork_and_its_limits_count_anew() -> None
     assert session.resumed_turn == len(session.turns)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("seq", "reopened", "found", "words"),
     [
         (1, (), Spot("prompt", 1), "before prompt 1"),

@@ -9,7 +9,6 @@ from typing import Any, Generic, TypeVar
 import pytest
 
 from playground.core import late
-from tests.tables import each_row
 
 T = TypeVar("T")
 Decorator = Callable[..., Any]
@@ -160,7 +159,7 @@ MADE = [plain, frozen, by_name, with_own_methods, slots]
 MADE += [derived, below, with_own_equality, with_own_hash, ordered]
 
 
-@each_row("make", MADE)
+@pytest.mark.parametrize("make", MADE)
 def test_a_class_is_what_the_standard_library_makes_of_it(make: Callable[[Decorator], Any]) -> None:
     for name, action in ACTIONS.items():
         # each is the first use of a class of its own

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from playground.core.decide import Command, Record, SendRequest, next_commands
 from playground.core.events import (
     Event,
@@ -17,7 +19,6 @@ from playground.core.events import (
 )
 from playground.core.session import Session
 from tests.playbook import begun, call, checked, part, ran, run, session, settings, turn
-from tests.tables import each_row
 
 SIGNED: dict[str, Any] = {"meta": {"block": {"type": "thinking", "signature": "sealed"}}}
 OPEN: dict[str, Any] = {"meta": {"field": "reasoning_content"}}
@@ -50,7 +51,7 @@ def pause_of(found: list[Command]) -> str:
     return ""
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("events", "limit"),
     [
         (answered(call(0)), ""),

@@ -37,7 +37,6 @@ from playground.core.settings import Limits
 from playground.core.tools import ToolChoice, text_result
 from playground.engine.tool_runs import idempotency_key
 from tests.playbook import call, checked, part, ran, run, sent, session, settings, turn
-from tests.tables import each_row
 
 AUTO = SendRequest(ToolChoice())
 ARGUMENTS = '{"city":"Paris"}'
@@ -117,7 +116,7 @@ PAUSES: list[tuple[str, list[Event], str, str]] = [
 ]  # fmt: skip
 
 
-@each_row(("events", "limit", "said"), [p[1:] for p in PAUSES],
+@pytest.mark.parametrize(("events", "limit", "said"), [p[1:] for p in PAUSES],
                          ids=[p[0] for p in PAUSES])  # fmt: skip
 def test_a_limit_pauses_with_a_sentence_and_continue_goes_on(
     events: list[Event], limit: str, said: str
@@ -159,7 +158,7 @@ ON: list[tuple[str, list[Event]]] = [
 ]  # fmt: skip
 
 
-@each_row("events", [one[1] for one in ON], ids=[one[0] for one in ON])
+@pytest.mark.parametrize("events", [one[1] for one in ON], ids=[one[0] for one in ON])
 def test_a_run_goes_on(events: list[Event]) -> None:
     assert next_commands(session(*events)) == [AUTO]
 
@@ -305,7 +304,7 @@ def test_a_try_that_failed_before_any_output_cost_nothing() -> None:
     assert warned([*begun(max_cost=1.0), *cut, *answered(2, K, 0.1)])
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("protocol", "usage", "total"),
     [
         ("openai_chat", Usage(100, 10, cached_tokens=90, reasoning_tokens=5), 110),
@@ -356,7 +355,7 @@ def test_minutes_count_work_side_by_side_once_and_no_waiting() -> None:
 # The same call.
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("one", "other", "same"),
     [
         ('{"a": 1, "b": [true, null]}', '{ "b":[true,null],"a":1.0 }', True),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,7 +35,6 @@ from playground.core.settings import Profile
 from playground.core.tools import Content, ToolChoice, text_result
 from tests.playbook import begun, call, checked, failed, opened, part, ran, run, session, turn
 from tests.playbook import settings as start
-from tests.tables import each_row
 
 
 def shape(*events: Event) -> list[tuple[str, list[str]]]:
@@ -136,7 +136,9 @@ HISTORIES: list[tuple[str, list[Event], list[tuple[str, list[str]]]]] = [
 ]  # fmt: skip
 
 
-@each_row(("events", "expected"), [h[1:] for h in HISTORIES], ids=[h[0] for h in HISTORIES])
+@pytest.mark.parametrize(
+    ("events", "expected"), [h[1:] for h in HISTORIES], ids=[h[0] for h in HISTORIES]
+)
 def test_a_history_is_sound_whatever_happened(
     events: list[Event], expected: list[tuple[str, list[str]]]
 ) -> None:
@@ -201,7 +203,7 @@ def test_messages_alternate_and_every_call_has_its_result_right_after(events: li
         assert all(part.kind == "result" for part in message.parts) == (message.role == "results")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("changes", "origin"),
     [
         ({}, ""),

@@ -8,7 +8,6 @@ import pytest
 
 from playground.core.errors import NotFound
 from playground.core.providers import OPENAI, PROFILES, ollama_url, profile, profiles, with_account
-from tests.tables import each_row
 
 
 def test_the_simulator_needs_no_key() -> None:
@@ -25,7 +24,7 @@ def test_the_environment_moves_a_vendor_and_no_other() -> None:
     assert profile("openai", environment).base_url == "http://localhost:1234/v1"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "environment", "url"),
     [
         ("ollama", {"OLLAMA_HOST": "box"}, "http://box:11434"),
@@ -61,7 +60,7 @@ def test_vendors_whose_address_is_the_person_s(
     assert profile(name, environment).base_url == url
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("host", "url"),
     [
         ("1.2.3.4", "http://1.2.3.4:11434"),

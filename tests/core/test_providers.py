@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+import pytest
+
 from playground.core.providers import LOCAL_S, PROVIDERS, SIMULATORS, provider_at
 from playground.core.settings import PROTOCOLS
-from tests.tables import each_row
 
 ADDRESSED_BY_THE_PERSON = {"azure", "vertex"}
 
@@ -46,7 +47,7 @@ def test_the_simulator_has_an_end_for_each_protocol() -> None:
     assert tuple(vendor.profile.protocol for vendor in SIMULATORS) == PROTOCOLS
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("base_url", "protocol", "name"),
     [
         ("https://api.openai.com/v1", "openai_chat", "openai"),

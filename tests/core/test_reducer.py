@@ -49,7 +49,6 @@ from tests.playbook import (
     settings,
     turn,
 )
-from tests.tables import each_row
 
 ONE = [*begun(), *turn(1, call(0)), checked("1.0")]
 LONG: list[Event] = [
@@ -99,7 +98,7 @@ ILLEGAL: list[tuple[str, list[Event], Event]] = [
 ]
 
 
-@each_row(("before", "event"), [i[1:] for i in ILLEGAL], ids=[i[0] for i in ILLEGAL])
+@pytest.mark.parametrize(("before", "event"), [i[1:] for i in ILLEGAL], ids=[i[0] for i in ILLEGAL])
 def test_refused_and_nothing_changed(before: list[Event], event: Event) -> None:
     one = session(*before)
     seen = repr(one)
@@ -199,7 +198,7 @@ SCHEMA = Problem("schema", "No.", "/city")
 NEWER = Problem("schema", "No, either.", "/day")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("problems", "anyway", "kept"),
     [((), True, (SCHEMA,)), ((), False, ()), ((NEWER,), True, (NEWER,))],
 )

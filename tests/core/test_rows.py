@@ -14,7 +14,6 @@ from playground.core.errors import BadInput
 from playground.core.events import Event, Logged, PartDelta, PartEnded, Source
 from playground.core.serialization import EVENTS, from_row, kind_of, logged_data, to_row
 from tests.core.test_reducer import LONG
-from tests.tables import each_row
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
 JSON = st.recursive(
@@ -24,7 +23,7 @@ JSON = st.recursive(
 )
 
 
-@each_row("event", LONG, ids=lambda event: kind_of(type(event)))
+@pytest.mark.parametrize("event", LONG, ids=lambda event: kind_of(type(event)))
 def test_there_and_back(event: Event) -> None:
     assert from_row(*to_row(event)) == event
 
@@ -50,7 +49,7 @@ def test_the_line_of_a_script_has_no_second_kind() -> None:
     }
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("kind", "body"),
     [("no_such_event", "{}"), ("part_delta", '{"index": 1}'), ("part_delta", '{"odd": 1}')],
 )

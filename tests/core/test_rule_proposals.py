@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from playground.core.events import (
     CallDecided,
     CallInterrupted,
@@ -18,7 +20,6 @@ from playground.core.events import (
 from playground.core.rule_proposals import Denials, Proposal, proposal
 from playground.core.rules import Rule
 from tests.playbook import begun, call, checked, ran, run, session, turn
-from tests.tables import each_row
 
 PARIS = '{"city":"Paris"}'
 HERE = Rule("get_weather", "run", here="s", proposed=True)
@@ -83,7 +84,7 @@ PLACES: list[tuple[str, dict[str, Any], int]] = [
 ]
 
 
-@each_row(("given", "place"), [p[1:] for p in PLACES], ids=[p[0] for p in PLACES])
+@pytest.mark.parametrize(("given", "place"), [p[1:] for p in PLACES], ids=[p[0] for p in PLACES])
 def test_its_place(given: dict[str, Any], place: int) -> None:
     found = proposed(*ONE, **given)
     assert (found.place, found.decides, found.why_not) == (place, ("1.0",), "")
@@ -139,7 +140,9 @@ NONE: list[tuple[str, list[Event], dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-@each_row(("events", "given", "said"), [n[1:] for n in NONE], ids=[n[0] for n in NONE])
+@pytest.mark.parametrize(
+    ("events", "given", "said"), [n[1:] for n in NONE], ids=[n[0] for n in NONE]
+)
 def test_none_is_offered_and_it_says_why(
     events: list[Event], given: dict[str, Any], said: str
 ) -> None:
@@ -166,7 +169,7 @@ def test_long_integers_are_named_to_the_digit() -> None:
 SECRET = Rule("get_weather", "ask", when={"/city": {"prefix": "Secret"}})
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("always", "exact", "offered"),
     [
         (SECRET, False, False),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from playground.core.rule_proposals import Denials
 from tests.playbook import begun, call, session, turn
-from tests.tables import each_row
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "arguments", "has"),
     [
         ("get_weather", '{"city":"Paris"}', True),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from playground.core.rules import (
     ACTIONS,
     Rule,
@@ -20,7 +22,6 @@ from playground.core.rules import (
 from playground.core.session import Call
 from playground.core.tools import Tool
 from tests.playbook import begun, call, session, turn
-from tests.tables import each_row
 
 CALL = session(*begun(), *turn(1, call(0))).call("1.0")
 READ = Tool("read", answered_by="workspace", config={"tool": "read_file"}, read_only=True)
@@ -54,13 +55,15 @@ FORMS: list[tuple[Rule, list[Tool], list[Tool]]] = [
 ]
 
 
-@each_row(("rule", "about", "not_about"), FORMS, ids=[rule_text(f[0]) for f in FORMS])
+@pytest.mark.parametrize(
+    ("rule", "about", "not_about"), FORMS, ids=[rule_text(f[0]) for f in FORMS]
+)
 def test_forms(rule: Rule, about: list[Tool], not_about: list[Tool]) -> None:
     assert [one.name for one in about if not matches(rule, made(one))] == []
     assert [one.name for one in not_about if matches(rule, made(one))] == []
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("rule", "about"),
     [
         (Rule(), True),
@@ -74,7 +77,7 @@ def test_a_call_of_no_tool_is_met_by_its_name(rule: Rule, about: bool) -> None:
     assert matches(rule, made("gone")) == about
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("rules", "action"),
     [
         ([], None),
@@ -117,9 +120,9 @@ CLIMBS = [
 SOUND = ["notes/a..b", "notes/...", "notes/100%", "notes/a?b=..c", "notes/%25"]
 
 
-@each_row("path", [*CLIMBS, *SOUND])
-@each_row("test", [{"prefix": "notes"}, {"glob": "notes*"}])
-@each_row("action", ACTIONS)
+@pytest.mark.parametrize("path", [*CLIMBS, *SOUND])
+@pytest.mark.parametrize("test", [{"prefix": "notes"}, {"glob": "notes*"}])
+@pytest.mark.parametrize("action", ACTIONS)
 def test_a_step_up_is_let_through_by_no_beginning(path: str, test: Any, action: Any) -> None:
     arguments = '{"path": "' + path.replace("\\", "\\\\") + '"}'
     rule = Rule("*", action, when={"/path": test})
@@ -129,7 +132,7 @@ def test_a_step_up_is_let_through_by_no_beginning(path: str, test: Any, action: 
     assert matches(exact, made(READ, arguments))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("start", "said"),
     [
         ("https://good.example", True),
@@ -143,7 +146,7 @@ def test_the_beginning_of_an_address_ends_its_host(start: str, said: bool) -> No
     assert bool(host_left_open(Rule("*", "run", when={"/url": {"prefix": start}}))) == said
 
 
-@each_row("arguments", ["{", "nonsense", '{"n": ' + 5_000 * "1" + "}", ""])
+@pytest.mark.parametrize("arguments", ["{", "nonsense", '{"n": ' + 5_000 * "1" + "}", ""])
 def test_odd_arguments_break_no_rule(arguments: str) -> None:
     one = made(READ, arguments)
     assert matches(Rule("*", "run"), one)
@@ -167,8 +170,8 @@ CHANGED: list[Any] = [
 ]
 
 
-@each_row("action", ["run", "answer"])
-@each_row("changes", CHANGED, ids=[str(one)[:40] for one in CHANGED])
+@pytest.mark.parametrize("action", ["run", "answer"])
+@pytest.mark.parametrize("changes", CHANGED, ids=[str(one)[:40] for one in CHANGED])
 def test_a_changed_tool_asks(action: Any, changes: dict[str, Any]) -> None:
     rule = Rule("docs", action, bound={"docs": content(DOCS, "")})
     assert unbound(rule, made(DOCS)) == ""
@@ -186,7 +189,7 @@ def test_other_code_and_a_newer_tool_ask() -> None:
     assert unbound(rule, made("gone")) == ""
 
 
-@each_row("action", ["deny", "stop", "ask"])
+@pytest.mark.parametrize("action", ["deny", "stop", "ask"])
 def test_what_keeps_back_holds_for_whatever_bears_the_name(action: Any) -> None:
     assert unbound(Rule("docs", action, bound={}), made(DOCS)) == ""
 
@@ -222,14 +225,14 @@ SAID: list[tuple[Rule, str]] = [
 ]
 
 
-@each_row(("rule", "words"), SAID, ids=[one[1][:40] for one in SAID])
+@pytest.mark.parametrize(("rule", "words"), SAID, ids=[one[1][:40] for one in SAID])
 def test_what_a_rule_says(rule: Rule, words: str) -> None:
     assert rule_text(rule) == rule.sentence == words
     assert words.encode()
     assert replace(rule, words="mine").sentence == "mine"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("pointer", "sound"),
     [
         ("", True),
@@ -246,7 +249,7 @@ def test_pointers(pointer: str, sound: bool) -> None:
     assert (pointer_fault(pointer) == "") == sound
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("allow", "deny", "answer", "action"),
     [
         (["all"], [], [], "run"),

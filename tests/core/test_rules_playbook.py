@@ -35,7 +35,6 @@ from playground.core.events import (
 from playground.core.rules import Rule, content
 from playground.core.tools import ToolChoice, text_result
 from tests.playbook import WEATHER, begun, call, checked, ran, run, session, settings, turn
-from tests.tables import each_row
 
 ONE = [*begun(), *turn(1, call(0)), checked("1.0")]
 TWO = [*begun(), *turn(1, call(0), call(1, "look")), checked("1.0"), checked("1.1")]
@@ -67,12 +66,12 @@ ACTIONS: list[tuple[Rule, list[Command]]] = [
 ]
 
 
-@each_row(("one", "commands"), ACTIONS, ids=[str(a[0].sentence) for a in ACTIONS])
+@pytest.mark.parametrize(("one", "commands"), ACTIONS, ids=[str(a[0].sentence) for a in ACTIONS])
 def test_what_a_rule_makes_of_a_call(one: Rule, commands: list[Command]) -> None:
     assert next_commands(session(*ONE), (one,)) == commands
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("one", "result"),
     [
         (rule("answer", text="rain"), text_result("rain")),
@@ -165,7 +164,7 @@ STILL: list[tuple[str, tuple[Rule, ...], str]] = [
 ]
 
 
-@each_row(("rules", "why"), [row[1:] for row in STILL], ids=[n[0] for n in STILL])
+@pytest.mark.parametrize(("rules", "why"), [row[1:] for row in STILL], ids=[n[0] for n in STILL])
 def test_a_rule_must_still_decide_a_call_when_it_begins(rules: tuple[Rule, ...], why: str) -> None:
     assert next_commands(session(*HELD), rules[:0]) == []  # nothing is due as long as it is held
     found = next_commands(session(*FREE), rules)
@@ -211,7 +210,7 @@ def test_what_a_person_took_back_no_rule_decides() -> None:
         assert next_commands(session(*back, run("1.1"))) == BEGINS
 
 
-@each_row(
+@pytest.mark.parametrize(
     "events",
     [TWO, [*TWO, run("1.0"), CallStarted("1.0", 1)], [*TWO, run("1.0"), *ran("1.0")],
      [*TWO, CallDecided("1.0", "answer", digest="digest")]],
@@ -267,7 +266,7 @@ LEFT: list[tuple[str, list[Event], Rule, str]] = [
 ]  # fmt: skip
 
 
-@each_row(("events", "one", "said"), [n[1:] for n in LEFT], ids=[n[0] for n in LEFT])
+@pytest.mark.parametrize(("events", "one", "said"), [n[1:] for n in LEFT], ids=[n[0] for n in LEFT])
 def test_where_a_rule_leaves_it_to_the_person(events: list[Event], one: Rule, said: str) -> None:
     whole = session(*events)
     last = whole.current_calls[-1]

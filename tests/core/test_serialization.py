@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from playground.core.events import (
     CallDecided,
     CallEnded,
@@ -18,14 +20,13 @@ from playground.core.events import (
 from playground.core.serialization import misfit, with_texts
 from playground.core.tools import Content, ToolResult
 from tests.factories import settings, turn_with_calls
-from tests.tables import each_row
 
 DEEP: Any = []
 for _ in range(200):
     DEEP = [DEEP]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("event", "said"),
     [
         (PromptAdded(7), "text must be a text"),  # type: ignore[arg-type]

@@ -24,7 +24,7 @@ from playground.core.session_diff import (
 )
 from tests.core.sides import Turns, logged, sided
 from tests.factories import Log
-from tests.tables import each_row, rest_slow
+from tests.tables import rest_slow
 
 A, B, C = ("look_up", {"id": 1}), ("add_event", {"title": "x"}), ("look_up", {"id": 2})
 
@@ -49,7 +49,7 @@ KINDS: Sequence[tuple[Sequence[Turns], Sequence[Turns], Counts]] = (
 )
 
 
-@each_row(("left", "right", "wanted"), KINDS)
+@pytest.mark.parametrize(("left", "right", "wanted"), KINDS)
 def test_each_kind(left: Sequence[Turns], right: Sequence[Turns], wanted: Counts) -> None:
     found = align(sided(*left), sided(*right, id="other"))
     assert found.counts == wanted
@@ -117,7 +117,7 @@ def random_turns(chance: random.Random) -> list[Turns]:
     ]
 
 
-@each_row("seed", range(60))
+@pytest.mark.parametrize("seed", range(60))
 def test_any_two(seed: int) -> None:
     chance = random.Random(seed)
     one, other = (
@@ -206,7 +206,7 @@ def test_long_sessions_cost_what_is_in_them(shape: str, monkeypatch: pytest.Monk
     assert found.counts == wanted[shape]
 
 
-@each_row(("n", "m"), [(0, 5), (5, 0), (1, 3000), (3000, 1), (40, 2000)])
+@pytest.mark.parametrize(("n", "m"), [(0, 5), (5, 0), (1, 3000), (3000, 1), (40, 2000)])
 def test_lists_of_very_different_lengths_are_paired_in_order(n: int, m: int) -> None:
     pairs = best(n, m, lambda i, j: 1)
     assert len(pairs) == min(n, m)

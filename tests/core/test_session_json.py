@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from playground.core.events import CallDecided, CallEnded, CallStarted, Event
 from playground.core.session import session_data
 from playground.core.tools import text_result
 from tests.playbook import begun, call, checked, ran, run, session, turn
-from tests.tables import each_row
 
 STAGED = CallDecided("1.0", "run", digest="digest", fault="cut_json")
 RULED = CallDecided("1.0", "answer", "rule", "answer all", "digest", text="x")
@@ -18,7 +19,7 @@ def text(result: Any) -> Any:
     return result and result["content"][0]["text"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("events", "status", "by", "fault", "result", "real"),
     [
         ([], "waiting", None, "", None, None),

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from playground.core.events import (
     CallDecided,
     CallEnded,
@@ -20,7 +22,6 @@ from playground.core.session_diff import DiffTurn, Measure, side, total
 from playground.core.tools import text_result
 from tests.core.sides import logged, sided
 from tests.factories import Log
-from tests.tables import each_row
 
 USAGES: Sequence[tuple[str, Usage, tuple[int, int, int]]] = (
     ("anthropic", Usage(10, 5), (10, 5, 0)),
@@ -33,7 +34,7 @@ USAGES: Sequence[tuple[str, Usage, tuple[int, int, int]]] = (
 )
 
 
-@each_row(("protocol", "usage", "wanted"), USAGES)
+@pytest.mark.parametrize(("protocol", "usage", "wanted"), USAGES)
 def test_tokens(protocol: str, usage: Usage, wanted: tuple[int, int, int]) -> None:
     log = Log().start().prompt().request(protocol=protocol).part(0, "text", "x")
     took = side(log.add(ResponseEnded("stop", usage=usage)).session()).took

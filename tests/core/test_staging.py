@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +27,6 @@ from playground.core.faults import (
 from playground.core.rules import Rule
 from playground.core.tools import ANSWERED_BY, Content, Tool, ToolResult, text_result
 from tests.playbook import begun, call, checked, session, turn
-from tests.tables import each_row
 
 IMAGE = Content("image", media_type="image/png", data="iVBORw0KGgo=")
 SUNNY = '{"city": "Paris", "temperature": 18, "tags": ["warm"], "wind": {"speed": 3.5}}'
@@ -55,7 +55,7 @@ def test_cut_json_is_none_whatever_it_was(text: str) -> None:
     assert not is_json(cut(text))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "left"),
     [
         (SUNNY, SUNNY[: SUNNY.index('"tags"') + 3]),
@@ -90,7 +90,7 @@ def same_types(before: Any, after: Any) -> list[Any]:
     return [before] if type(before) is type(after) or (numbers and before is not True) else []
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "made"),
     [
         (SUNNY, {"city": 5, "temperature": "18", "tags": {"0": "warm"}, "wind": [3.5]}),
@@ -126,8 +126,8 @@ def test_a_deep_value_is_turned_as_deep_as_it_is_looked_at() -> None:
     assert json.dumps(turned(deep, 0)).count('"1"]') == 50
 
 
-@each_row("one", FAULTS, ids=lambda one: one.name)
-@each_row(
+@pytest.mark.parametrize("one", FAULTS, ids=lambda one: one.name)
+@pytest.mark.parametrize(
     "real",
     [
         text_result(SUNNY),

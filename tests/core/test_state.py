@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from playground.core.decide import next_commands
 from playground.core.events import (
     CallDecided,
@@ -28,7 +30,6 @@ from tests.playbook import (
     settings,
     turn,
 )
-from tests.tables import each_row
 
 ONE = [*begun(), *turn(1, call(0)), checked("1.0")]
 
@@ -47,7 +48,7 @@ STATES: list[tuple[str, list[Event], str]] = [
 ]
 
 
-@each_row(("events", "state"), [s[1:] for s in STATES], ids=[s[0] for s in STATES])
+@pytest.mark.parametrize(("events", "state"), [s[1:] for s in STATES], ids=[s[0] for s in STATES])
 def test_state(events: list[Event], state: str) -> None:
     assert session(*events).state == state
 
@@ -72,7 +73,7 @@ def test_the_digest_changes_with_all_that_a_card_shows() -> None:
     assert len(seen) == 6
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("decided", "state"),
     [
         ([], "waiting"),

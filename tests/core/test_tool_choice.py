@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from playground.core.decide import ignored_tool_choice
 from playground.core.tools import ToolChoice
-from tests.tables import each_row
 
 AUTO, REQUIRED, NONE = ToolChoice(), ToolChoice("required"), ToolChoice("none")
 ONE_TOOL = ToolChoice("tool", "a")
@@ -43,7 +44,7 @@ CASES: list[tuple[ToolChoice, list[str], str, int, list[str]]] = [
 ]  # fmt: skip
 
 
-@each_row(("choice", "calls", "reason", "server_calls", "said"), CASES)
+@pytest.mark.parametrize(("choice", "calls", "reason", "server_calls", "said"), CASES)
 def test_ignored(
     choice: ToolChoice, calls: list[str], reason: Any, server_calls: int, said: list[str]
 ) -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from playground.core.arguments import DEEPEST, steps_of
 from playground.core.value_diff import JsonChange, json_changes
-from tests.tables import each_row
 
 KINDS: Sequence[tuple[Any, Any, Sequence[tuple[str, str, str, str]]]] = (
     ({"a": 1}, {"a": 1}, []),
@@ -32,14 +31,14 @@ KINDS: Sequence[tuple[Any, Any, Sequence[tuple[str, str, str, str]]]] = (
 )
 
 
-@each_row(("old", "new", "wanted"), KINDS)
+@pytest.mark.parametrize(("old", "new", "wanted"), KINDS)
 def test_each_kind(old: Any, new: Any, wanted: Sequence[tuple[str, str, str, str]]) -> None:
     found = json_changes(json.dumps(old), json.dumps(new))
     assert found is not None
     assert [(one.pointer, one.how, one.old, one.new) for one in found] == list(wanted)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("old", "new", "count"),
     [
         ("1", "1.0", 0),
@@ -56,7 +55,7 @@ def test_numbers_are_compared_to_the_last_digit(old: str, new: str, count: int) 
     assert len(found) == count
 
 
-@each_row(
+@pytest.mark.parametrize(
     "text",
     ["", "{", '{"a": 1, "a": 2}', '{"a": NaN}', "[" * 90_000, "[" * 100 + "]" * 100, '{"a": 1} x'],
 )

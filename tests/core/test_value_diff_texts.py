@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from playground.core import value_diff
 from playground.core.value_diff import MOST_PIECES, TextPiece, text_changes
-from tests.tables import each_row
 
 CASES: Sequence[tuple[str, str, Sequence[tuple[str, str]]]] = (
     ("", "", []),
@@ -39,7 +38,7 @@ CASES: Sequence[tuple[str, str, Sequence[tuple[str, str]]]] = (
 )
 
 
-@each_row(("old", "new", "wanted"), CASES)
+@pytest.mark.parametrize(("old", "new", "wanted"), CASES)
 def test_words(old: str, new: str, wanted: Sequence[tuple[str, str]]) -> None:
     assert [(one.how, one.text) for one in text_changes(old, new)] == list(wanted)
 

@@ -21,7 +21,6 @@ from tests.playbook import (
     session,
     turn,
 )
-from tests.tables import each_row
 
 SEEN = "digest"
 
@@ -62,7 +61,7 @@ CUT_BY_LENGTH = with_call(reason="length")
 FOR_A_PERSON = with_call(name=PERSON.name, arguments="{}")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("one", "wished", "error"),
     [
         (SOUND, wish("run"), None),
@@ -107,7 +106,7 @@ def test_the_table(one: Session, wished: DecisionRequest, error: type[Exception]
     assert len(str(caught.value).split()) > 3
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("one", "error"),
     [
         (session(*begun(), *turn(1, call(0)), checked("1.0"), run("1.0")), Conflict),

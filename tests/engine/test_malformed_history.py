@@ -21,7 +21,7 @@ from tests.engine.boundary import Boundary
 from tests.engine.running import begun, events_of, rested, running
 from tests.factories import Log
 from tests.protocols.test_histories import UNSOUND, arguments_in
-from tests.tables import each_row, rest_slow
+from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio
 
@@ -149,8 +149,8 @@ def session_with(arguments: str, *, tapped: bool = False) -> Session:
     return session
 
 
-@each_row("tapped", [False, True])
-@each_row("text", UNSOUND)
+@pytest.mark.parametrize("tapped", [False, True])
+@pytest.mark.parametrize("text", UNSOUND)
 def test_the_turn_with_unsound_arguments_is_named(tapped: bool, text: str) -> None:
     sentence = explain_refusal(session_with(text, tapped=tapped), 3)
     assert sentence.startswith("The cause may be turn 2: the arguments of get_weather there are")
@@ -162,7 +162,7 @@ def test_no_turn_is_named_where_all_arguments_are_sound() -> None:
     assert explain_refusal(session_with("{"), 2) == ""  # it came later
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("status", "message", "complains"),
     [
         (500, LLAMA_CPP, True),

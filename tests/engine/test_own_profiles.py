@@ -13,7 +13,6 @@ from playground.engine.settings import profile_from, settings_from
 from playground.net.keys import Keys
 from playground.secrets.detection import KEY_SHAPES
 from tests.engine.running import running
-from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -136,7 +135,7 @@ def test_headers_are_written_small() -> None:
     assert profile.headers == {"x-title": "my app"}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("given", "quirks", "first_byte_s"),
     [
         ({"base_url": "https://api.openai.com/v1"}, OPENAI.quirks, 60),

@@ -10,7 +10,6 @@ from playground.core.events import Usage
 from playground.core.settings import Profile
 from playground.engine import prices
 from playground.engine.prices import cost, counts, why_unknown
-from tests.tables import each_row
 
 priced = pytest.mark.skipif(
     not prices.INSTALLED,
@@ -41,7 +40,7 @@ COUNTS: list[tuple[str, Usage, dict[str, int] | None]] = [
 ]  # fmt: skip
 
 
-@each_row(("protocol", "usage", "counted"), COUNTS)
+@pytest.mark.parametrize(("protocol", "usage", "counted"), COUNTS)
 def test_counts(protocol: str, usage: Usage, counted: dict[str, int] | None) -> None:
     assert counts(protocol, usage) == counted
 

@@ -27,7 +27,6 @@ from playground.engine.read_python import FileToRead, read_python
 from playground.exchange.python_objects import tools_from_objects
 from playground.exchange.tool_entry import ImportedTool, ImportedTools
 from playground.executors.executor import Invocation
-from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -495,7 +494,7 @@ FAILURES: list[tuple[str, list[str]]] = [
 ]
 
 
-@each_row("text, sentences", FAILURES)
+@pytest.mark.parametrize(("text", "sentences"), FAILURES)
 async def test_read_when_import_fails_says_why_and_ends_the_process(
     text: str, sentences: list[str], engine: Engine, tmp_path: Path
 ) -> None:
@@ -562,7 +561,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@each_row("words, sentence", REFUSED)
+@pytest.mark.parametrize(("words", "sentence"), REFUSED)
 async def test_read_when_request_names_no_file_refuses(
     words: dict[str, Any], sentence: str, engine: Engine
 ) -> None:
@@ -627,7 +626,7 @@ FORGED = (
 )
 
 
-@each_row(
+@pytest.mark.parametrize(
     "answer",
     [
         "'5'",
@@ -672,8 +671,8 @@ async def test_read_when_file_changes_meanwhile_does_not_run_it(
     assert not (tmp_path / "ran").exists()
 
 
-@each_row(
-    "content, description",
+@pytest.mark.parametrize(
+    ("content", "description"),
     [
         ("# coding: latin-1\ndef f():\n    'é'\n".encode("latin-1"), "é"),
         ("\ufeffdef f():\n    'é'\n".encode(), "é"),
@@ -707,7 +706,7 @@ UNREAD: list[tuple[str, str, str]] = [
 ]
 
 
-@each_row("text, name, problem", UNREAD)
+@pytest.mark.parametrize(("text", "name", "problem"), UNREAD)
 async def test_read_when_text_has_no_such_function_says_so(
     text: str, name: str, problem: str, engine: Engine
 ) -> None:

@@ -39,7 +39,7 @@ from playground.executors.executor import Invocation
 from playground.secrets.redaction import Redactor
 from tests.engine.running import ALLOW_ALL, asked, begun, rested, running
 from tests.net.test_client import serving
-from tests.tables import each_row, rest_slow
+from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio
 
@@ -65,7 +65,7 @@ EVENTS: tuple[Event, ...] = (
 )
 
 
-@each_row("event", EVENTS, ids=lambda event: type(event).__name__)
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_the_texts_of_an_event_are_masked(event: Event) -> None:
     kind, body = to_row(redact_event(event, Redactor([CANARY])))
     assert CANARY not in body

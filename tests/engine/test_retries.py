@@ -8,12 +8,11 @@ import pytest
 
 from playground.core.events import ResponseFailed
 from playground.engine.runner import RetryWaits, retry_reason, retry_wait_s
-from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("attempt", "asked", "share", "seconds"),
     [
         (1, None, 0.5, 1.0),

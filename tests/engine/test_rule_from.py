@@ -10,10 +10,9 @@ import pytest
 from playground.core.errors import BadInput
 from playground.core.rules import rule_text
 from playground.engine.rules import parse_rule
-from tests.tables import each_row
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("data", "said"),
     [
         ([], "list of objects"),

@@ -20,7 +20,6 @@ from playground.schema.validate import check_call
 from playground.web.tools.trying import sample_arguments
 from tests.engine.test_suggestions import of
 from tests.schema.test_satisfy import SCHEMAS
-from tests.tables import each_row
 
 Json = dict[str, Any]
 NEVER: Json = {"type": "object", "required": ["a"], "properties": {"a": False}}
@@ -41,7 +40,7 @@ def mock_sample(schema: Json, arguments: str = "{}") -> tuple[Any, str]:
     return anyio.run(run)
 
 
-@each_row(("name", "schema"), SCHEMAS.items())
+@pytest.mark.parametrize(("name", "schema"), SCHEMAS.items())
 def test_sample_wherever_one_is_made_satisfies_its_schema(name: str, schema: Json) -> None:
     judge = validator(schema)
     for number in range(3):

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from urllib.parse import quote
 
+import pytest
+
 from playground import config
 from playground.core.errors import BadInput
 from playground.core.events import CallEnded, PartDelta, PartEnded, PartStarted, PromptAdded, Warned
@@ -29,7 +31,6 @@ from playground.exchange.session_redaction import redact_session
 from playground.schema.validate import check_config
 from playground.secrets.redaction import Redactor
 from tests.factories import Log, settings
-from tests.tables import each_row
 
 SECRET = "kn0wn+secret/of=ours-12345"
 CODED = base64.b64encode(f"{'x' * 40}{SECRET}{'y' * 60}".encode()).decode()
@@ -204,8 +205,8 @@ def _meaning(escape: re.Match[str]) -> str:
     return chr(int(code[1:], 16)) if len(code) > 1 else {"n": "\n", "r": "\r"}.get(code, code)
 
 
-@each_row("place", PLACES)
-@each_row("form", FORMS)
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("form", FORMS)
 def test_every_place_hides_every_form(place: str, form: str) -> None:
     text = FORMS[form]
     assert shows(text), "the row shows nothing to begin with"
@@ -258,7 +259,7 @@ def is_refused(check: Callable[[], object]) -> bool:
 LITERALS = (profile_header, tool_header, address, pasted_request, env_file)
 
 
-@each_row("name", [*NAMES, *HARMLESS])
+@pytest.mark.parametrize("name", [*NAMES, *HARMLESS])
 def test_every_place_knows_the_names_of_secrets(name: str) -> None:
     harmless = name in HARMLESS
     places = [place.__name__ for place in LITERALS if place(name) == harmless]

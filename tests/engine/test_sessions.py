@@ -46,9 +46,9 @@ from playground.engine.sessions import SessionStore
 from playground.store.database import Database, Statement
 from playground.store.log import Log
 from playground.store.writes import Chunk, Closed
-from tests.bounded import until
 from tests.playbook import begun, call, checked, opened, part, run, sent, settings, turn
 from tests.tables import rest_slow
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -441,7 +441,7 @@ async def test_deltas_that_came_during_a_slow_write_are_written_right_behind_it(
         assert writes == 1
         monkeypatch.setattr("playground.store.log.GROUP_S", 3600.0)
         slow.set()
-        await until(lambda: writes == 2)
+        await wait_until(lambda: writes == 2)
         await sessions.log.flush(session_id)
         log = await sessions.log.events(session_id)
         assert [logged.event for logged in log[-2 * len(DELTAS) :]] == [*DELTAS, *DELTAS]
@@ -467,11 +467,11 @@ async def test_who_reads_during_a_stream_waits_for_no_delta_that_comes_later(
 
         monkeypatch.setattr(database, "_commit", late)
         await fill(sessions, session_id, DELTAS)
-        await until(lambda: writes >= 1)
+        await wait_until(lambda: writes >= 1)
         before = writes
         await sessions.log.flush(session_id)
         assert writes <= before + 3
-        await until(lambda: writes >= 200)
+        await wait_until(lambda: writes >= 200)
         await sessions.log.flush(session_id)
 
 

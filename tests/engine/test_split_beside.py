@@ -21,7 +21,6 @@ from playground.protocols.framing import texts_of, token_lists
 from tests.engine.test_split_secrets import SECRET, Saved, cut, with_escapes, written
 from tests.protocols import gemini, responses
 from tests.protocols.frames import UNHURRIED, calls, chunk, fragment, line, lines, message, sse
-from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -264,13 +263,13 @@ def body_of(way: str, pieces: Sequence[str]) -> tuple[str, bytes]:
     return protocol, made
 
 
-@each_row("way", WAYS)
+@pytest.mark.parametrize("way", WAYS)
 async def test_what_no_delta_brings_shows_no_secret_in_pieces(way: str) -> None:
     protocol, body = body_of(way, [*HALVES, "."])
     seen_by_nobody(await written(protocol, [body], limits=ONE))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("protocol", "body"),
     [
         # The alternatives come first; the tokens that were chosen end before they say as much.

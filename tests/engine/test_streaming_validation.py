@@ -20,7 +20,6 @@ from playground.core.tools import Tool
 from playground.engine.responses import StreamingValidation
 from playground.protocols.decoder import EventBuilder
 from tests.engine.running import asked, running
-from tests.tables import each_row
 
 ADD = Tool(
     "add",
@@ -95,7 +94,7 @@ CASES = (
 )
 
 
-@each_row(("events", "protocol", "wanted"), CASES)
+@pytest.mark.parametrize(("events", "protocol", "wanted"), CASES)
 def test_a_doubt_comes_right_after_what_made_it_certain(
     events: Sequence[Event], protocol: str, wanted: str
 ) -> None:

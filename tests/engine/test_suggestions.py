@@ -20,7 +20,6 @@ from tests.factories import ADD_EVENT
 from tests.factories import Log as Events
 from tests.store.test_database import opened
 from tests.store.test_log import summary
-from tests.tables import each_row
 
 OUTPUT: dict[str, Any] = {
     "type": "object",
@@ -53,7 +52,7 @@ def test_by_the_output_schema_with_the_arguments_said_again() -> None:
     assert json.loads(suggest_result(call).text)["city"] == "Oslo"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "description", "holds"),
     [
         ("get_weather", "", '"temperature"'),
@@ -83,7 +82,7 @@ def test_the_same_call_and_number_give_the_same_text_and_the_next_is_another() -
     assert '"Rome"' in other.text
 
 
-@each_row("arguments", ["", '{"a": ', "[1]", '{"a": NaN}', '{"a": 1, "a": 2}'])
+@pytest.mark.parametrize("arguments", ["", '{"a": ', "[1]", '{"a": NaN}', '{"a": 1, "a": 2}'])
 def test_arguments_that_are_unsound_are_not_said_again(arguments: str) -> None:
     assert "ok" in suggest_result(of("zork", arguments)).text
 

@@ -19,10 +19,10 @@ from playground.engine.decisions import DecisionRequest
 from playground.engine.engine import Engine
 from playground.engine.tool_runs import task_writer
 from playground.simulator.scenario import Scenario, scenario
-from tests.bounded import until as wait_until
 from tests.engine.running import asked, events_of, rested, running, until
 from tests.executors.workspace.working import alive
 from tests.served import served
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.anyio
 

@@ -6,18 +6,19 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
+import pytest
+
 from playground.core.events import Logged, PartDelta, PartEnded, PartStarted, Source
 from playground.engine.verify import alike, check_session
 from playground.protocols.registry import codec
 from playground.store.writes import Chunk, Closed
 from tests.factories import Log
 from tests.protocols.frames import message
-from tests.tables import each_row
 
 STARS = "*" * 8
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("logged", "decoded", "same"),
     [
         ("abc", "abc", True),

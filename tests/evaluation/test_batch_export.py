@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from playground.core.events import CallDecided, Event, PromptAdded, SettingsChanged
 from playground.core.session import Session
 from playground.core.settings import Limits
@@ -15,7 +17,6 @@ from playground.evaluation.spec_reader import read_spec
 from playground.exchange.batch_export import write
 from playground.exchange.bundle import SessionBundle
 from tests import playbook as play
-from tests.tables import each_row
 
 SHELL = Tool("shell", "Runs.", config={"tool": "run_shell"}, answered_by="workspace", strict=True)
 
@@ -47,7 +48,7 @@ ROME = ("get_weather", '{"city": "Rome", "day": 12345678901234567890}', "sun")
 ROOT = ("shell", '{"command": ["ls", null, 1.5]}', "etc")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("calls", "turns", "others"),
     [
         ([], False, [OSLO]),
@@ -94,7 +95,7 @@ def test_it_asks_as_the_session_did() -> None:
     assert (shell.answered_by, shell.strict) == ("mock", True)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("calls", "answer"),
     [
         ([OSLO, OSLO], {"result": "rain"}),

@@ -13,7 +13,6 @@ from playground.evaluation.results import judge
 from playground.evaluation.spec import ArgumentMatch, Case, Expectation, ImportedBatch, spec_data
 from playground.evaluation.spec_reader import spec_from_data
 from tests.evaluation.test_expectations import made
-from tests.tables import each_row
 
 AREA = {
     "name": "shape.area",
@@ -63,7 +62,7 @@ def test_a_case_has_its_own_tools_and_one_turn() -> None:
     assert read(answer).spec.settings == {"max_turns": 1}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("parameters", "raw", "passes"),
     [
         ({"base": [1]}, '{"base": 1}', True),
@@ -105,7 +104,7 @@ def test_an_answer_in_python_is_read_where_it_is_plain() -> None:
 MANY = {name: list(range(7)) for name in "abc"}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("truth", "changes", "reason"),
     [
         ([{"shape.area": {"base": ["ten"]}}], {}, "Its answer is not valid by the"),

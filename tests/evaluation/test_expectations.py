@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 from playground.core.events import CallDecided, Event, ResponseEnded, RunPaused, RunStopped, Usage
 from playground.core.session import Session
 from playground.core.tools import Tool
@@ -12,7 +14,6 @@ from playground.evaluation.results import judge, score_run
 from playground.evaluation.spec import RunKey
 from playground.evaluation.spec_reader import read_expectation
 from tests import playbook as play
-from tests.tables import each_row
 
 KEY = RunKey("a", "default", "m", 1)
 F, G = (Tool(name, name, {"type": "object"}, "mock", {"result": "ok"}) for name in "fg")
@@ -43,7 +44,7 @@ def check(session: Session, **expectation: Any) -> str:
 TWO = ('f {"city": "Oslo"}', 'g {"n": 1}')
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("expectation", "passes", "fails", "sentence"),
     [
         ({"called": "f"}, ["f {}"], ["g {}", "g {}"], "f was not called: called was g 2 times."),
@@ -74,7 +75,7 @@ def test_calls_are_judged(
     assert check(made(*fails), **expectation) == sentence
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("expectation", "sentence"),
     [
         ({"text_contains": "the Sun"}, ""),
@@ -99,7 +100,7 @@ BIG = "12345678901234567890123"
 NESTED = '{"to": {"city": "Oslo", "zip": "0150"}, "days": [1, 2]}'
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("test", "raw", "wrong"),
     [
         ({"exact": {"a": 1}}, '{"a": 1.0}', ""),
@@ -180,7 +181,7 @@ DENIED = [play.checked("1.0"), CallDecided("1.0", "deny", digest="digest")]
 DONE = [play.checked("1.0"), play.run("1.0"), *play.ran("1.0")]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("session", "outcome", "detail"),
     [
         (made("f {}"), "passed", ""),

@@ -19,7 +19,6 @@ from playground.evaluation.report import BatchReport, make_report
 from playground.evaluation.results import CallMade, CheckResult, Outcome, RunResult
 from playground.evaluation.spec import Case, Expectation, ModelChoice, Spec, Variant
 from tests.secrets.made_up_keys import RULES, made_up_key
-from tests.tables import each_row
 
 CALLED = Expectation("called", "find_order")
 EVIL = '=1+1</style><script>alert("x")</script>| [a](b) `c` \x00\ud800'
@@ -111,7 +110,7 @@ def test_a_spreadsheet_finds_no_formula(report: BatchReport) -> None:
     assert {row["calls"] for row in rows} == {'find_order({"id": 1})'}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "written"),
     [
         *((text, f"'{text}") for text in ("=A1", "+1", "-1", "@a", " =A1", "\t=A1", "\tx", "＝A1")),
@@ -153,7 +152,7 @@ def test_every_form_has_a_file_of_its_own(report: BatchReport) -> None:
     assert all(write(empty).data for write in EXPORTS.values())
 
 
-@each_row("form", EXPORTS)
+@pytest.mark.parametrize("form", EXPORTS)
 def test_a_report_shows_no_key_in_any_format(form: str, report: BatchReport) -> None:
     """What a model or a tool said; the rest is as it was."""
     made_up = [made_up_key(rule) for rule in RULES.values()]

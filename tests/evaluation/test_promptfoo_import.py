@@ -18,7 +18,6 @@ from playground.evaluation.spec import (
     spec_data,
 )
 from playground.evaluation.spec_reader import spec_from_data
-from tests.tables import each_row
 
 CONFIG = """
 description: Weather
@@ -134,13 +133,15 @@ def test_prompts_and_tests_are_read_from_files() -> None:
         read(least(tests="file://gone.yaml"))
 
 
-@each_row("name", ["/etc/hosts.txt", "../key.txt", "~/key.txt", "a/../../key.txt", "C:key.txt"])
+@pytest.mark.parametrize(
+    "name", ["/etc/hosts.txt", "../key.txt", "~/key.txt", "a/../../key.txt", "C:key.txt"]
+)
 def test_a_file_elsewhere_is_not_read(name: str) -> None:
     with pytest.raises(BadInput, match="is not in the folder of this file"):
         read(least(prompts=[f"file://{name}"]))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("assertion", "expected"),
     [
         ({"type": "contains", "value": 7}, [Expectation("text_contains", "7")]),
@@ -172,7 +173,7 @@ def test_assertions_have_equals(assertion: dict[str, Any], expected: list[Expect
     assert ("max_turns" in imported.spec.settings) is not walks.startswith("trajectory:")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("changes", "reason"),
     [
         ({"tests": [{"assert": [{"type": "javascript", "value": "x"}]}]},

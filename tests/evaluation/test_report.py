@@ -25,7 +25,6 @@ from playground.evaluation.spec import (
 )
 from playground.evaluation.spec_reader import builtin_suite, suite_scenario
 from playground.evaluation.statistics import Count, clustered, confidence_sequence, wilson
-from tests.tables import each_row
 
 ORDER = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
 SEARCH = {
@@ -168,7 +167,7 @@ def test_models_are_compared_where_there_is_one_variant_alone() -> None:
     assert verdicts == [("", "a", "b", "worse"), ("", "a", "c", "undecided")]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("verdict", "sentence"),
     [
         (
@@ -207,7 +206,7 @@ def test_all_of_k_runs_pass_is_shown_where_the_batch_ran_to_its_end() -> None:
     assert powers == [(2, (1 + 0.3) / 2), (4, 0.5), (5, 0.5)]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("outcomes", "missing", "code"),
     [
         ({}, 0, 0),
@@ -289,7 +288,7 @@ def test_tools_whose_descriptions_are_twins_are_named() -> None:
     assert {finding.kind for finding in apart.findings} == {"confused"}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("first", "second", "twins"),
     [
         ("Find an order by its number.", "Looks up orders by number.", True),
@@ -381,7 +380,7 @@ def test_arguments_of_another_type_and_missing_ones_are_named() -> None:
     ]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("schema", "value", "problem"),
     [
         ({"type": "number"}, "1", "string, not number"),

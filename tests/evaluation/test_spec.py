@@ -33,7 +33,6 @@ from playground.evaluation.spec import (
     words_of,
 )
 from playground.evaluation.spec_reader import read_spec, spec_from_data
-from tests.tables import each_row
 
 YAML = """
 playground_batch: 1
@@ -127,7 +126,7 @@ def test_a_spec_names_the_settings_of_a_session() -> None:
     assert set(SETTINGS) == set(KNOWN) - elsewhere
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("data", "words"),
     [
         ([], "/: this is [], an array; the schema wants an object with"),
@@ -191,7 +190,7 @@ def test_what_is_wrong_is_refused_with_its_place(data: Any, words: str) -> None:
     assert "Ab3d" not in str(refusal.value)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         ("", "The SPEC cannot be read. The YAML is empty."),
@@ -253,7 +252,7 @@ def test_a_library_tool_that_a_spec_words_otherwise_is_not_accepted() -> None:
     assert len(notes) == 1
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("data", "words"),
     [
         (small(tools=["files", to_data(SAFE)]), "The tool 'safe' is there twice"),
@@ -275,7 +274,7 @@ def test_a_tool_that_is_named_and_not_there_is_refused(data: dict[str, Any], wor
 LONG = "y" * 20_000
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("data", "place"),
     [
         (case(prompt="{{ x }}" * 100, vars={"x": LONG}), "/cases/0/prompt"),

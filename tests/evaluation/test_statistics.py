@@ -33,12 +33,11 @@ from playground.evaluation.statistics import (
     t_quantile,
     wilson,
 )
-from tests.tables import each_row
 
 CLOSE = 1e-9
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("ours", "theirs"),
     [
         (wilson(0.0, 1), (0.0, 0.7934506856227627)),
@@ -123,7 +122,7 @@ def test_cases_that_agree_are_no_more_than_so_many_cases() -> None:
     assert mean_interval([0.5] * 9) is mean_interval([1.0]) is None
 
 
-@each_row("name", list(bench.SCENARIOS))
+@pytest.mark.parametrize("name", list(bench.SCENARIOS))
 def test_a_verdict_stays_once_it_is_there_whatever_ends_first(name: str) -> None:
     wrong = bench.wrong_verdicts(name, 4)
     assert wrong.changed == 0
@@ -131,7 +130,7 @@ def test_a_verdict_stays_once_it_is_there_whatever_ends_first(name: str) -> None
 
 
 @pytest.mark.slow
-@each_row("name", list(bench.SCENARIOS))
+@pytest.mark.parametrize("name", list(bench.SCENARIOS))
 def test_a_verdict_without_an_effect_is_rare(name: str) -> None:
     """At most 5 % of many batches; 24 of 200 would come by chance in one of 10,000 trials."""
     assert bench.wrong_verdicts(name, 200).better < 24 / 200

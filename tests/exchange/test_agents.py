@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from playground.core.events import Event, Logged, PromptAdded, SessionStarted
 from playground.core.messages import model_request
 from playground.core.reducer import fold
@@ -17,7 +19,6 @@ from playground.core.tools import Tool, ToolChoice, ToolResult, text_result
 from playground.exchange.requests_export import encode_request
 from playground.exchange.requests_import import ImportedSession, read_requests, session_from_request
 from playground.protocols.registry import codec
-from tests.tables import each_row
 
 CACHED: dict[str, Any] = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
 SCHEMA = {
@@ -343,7 +344,7 @@ def same(protocol: str, body: dict[str, Any]) -> dict[str, Any]:
     return body
 
 
-@each_row("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_what_an_agent_sent_is_sent_again_as_it_was(protocol: Protocol) -> None:
     made = brought(protocol)
     assert made.session.settings is not None
@@ -352,8 +353,9 @@ def test_what_an_agent_sent_is_sent_again_as_it_was(protocol: Protocol) -> None:
     assert same(protocol, sent) == same(protocol, REQUESTS[protocol])
 
 
-@each_row(
-    "protocol,other", [(one, other) for one in PROTOCOLS for other in PROTOCOLS if one != other]
+@pytest.mark.parametrize(
+    ("protocol", "other"),
+    [(one, other) for one in PROTOCOLS for other in PROTOCOLS if one != other],
 )
 def test_another_protocol_says_all_it_can_and_names_the_rest(
     protocol: Protocol, other: Protocol
@@ -385,7 +387,7 @@ def test_functions_of_a_namespace_are_the_clients() -> None:
     ]
 
 
-@each_row(
+@pytest.mark.parametrize(
     "form",
     [
         {"protocol": "anthropic", "pieces": [{"chars": 3}]},

@@ -8,10 +8,10 @@ import typing
 from typing import Any
 
 import jsonschema_rs
+import pytest
 from pydantic import Field, TypeAdapter
 
 from playground.exchange.python_types import Types
-from tests.tables import each_row
 
 HINTS = (
     *("str", "int", "float", "bool", "None", "Any", "list", "dict", "dict[str, int]"),
@@ -42,7 +42,7 @@ def schema_of(hint: str, source: str = "") -> tuple[dict[str, Any], list[str]]:
     return types.schema(ast.parse(hint, mode="eval").body), types.notes
 
 
-@each_row("hint", HINTS)
+@pytest.mark.parametrize("hint", HINTS)
 def test_a_hint_accepts_what_pydantic_says_it_accepts(hint: str) -> None:
     schema, notes = schema_of(hint)
     theirs = TypeAdapter(eval(hint, SCOPE)).json_schema()
@@ -95,7 +95,7 @@ class Other:
 '''
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("hint", "schema"),
     [
         ("Unit", {"type": "string", "enum": ["c", "f"]}),
@@ -159,7 +159,7 @@ def test_the_classes_of_the_file(hint: str, schema: dict[str, Any]) -> None:
     assert schema_of(hint, CLASSES)[0] == schema
 
 
-@each_row("hint", ["Other", "numpy.ndarray", "Callable[[int], str]", "f(1)", "'('"])
+@pytest.mark.parametrize("hint", ["Other", "numpy.ndarray", "Callable[[int], str]", "f(1)", "'('"])
 def test_what_is_not_known_allows_anything_and_is_said(hint: str) -> None:
     schema, notes = schema_of(hint, CLASSES)
     assert schema == {}
@@ -172,7 +172,7 @@ def test_a_class_that_holds_itself_is_said() -> None:
     ]
 
 
-@each_row("body", ["A = auto()\n B = auto()", "A = 'a'\n B = auto()", "pass"])
+@pytest.mark.parametrize("body", ["A = auto()\n B = auto()", "A = 'a'\n B = auto()", "pass"])
 def test_an_enum_whose_values_are_not_all_known_is_not_known(body: str) -> None:
     schema, notes = schema_of("E", f"class E(Enum):\n {body}\n")
     assert schema == {}

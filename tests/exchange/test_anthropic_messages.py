@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from playground.exchange.requests_export import FOREIGN, write_anthropic
 from tests.exchange.asking import PROTOCOLS, Kind, weather
 from tests.simulator.talking import ENDS_BY_NAME
-from tests.tables import each_row
 
 HEADERS = {
     "x-api-key": "k",
@@ -14,7 +15,7 @@ HEADERS = {
 }
 
 
-@each_row("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_strict_end_takes_the_request_of_every_session(protocol: str) -> None:
     kind = weather(protocol)
     made = write_anthropic(kind.kept())

@@ -18,7 +18,6 @@ from playground.exchange.bundle import (
 )
 from playground.exchange.session_redaction import OMITTABLE, omit
 from tests.factories import DIGEST, Log
-from tests.tables import each_row
 
 IMAGE = Content("image", media_type="image/png", data=base64.b64encode(b"PICTURE").decode())
 RESULT, THOUGHT, BYTES = "the result", "a thought", b"the bytes"
@@ -45,7 +44,7 @@ SIGNS = {
 }
 
 
-@each_row("name", OMITTABLE)
+@pytest.mark.parametrize("name", OMITTABLE)
 def test_what_is_left_out_is_gone_and_the_rest_is_there(name: str) -> None:
     whole, thin = (
         write_session(session()).data.decode(),

@@ -16,7 +16,6 @@ from playground.exchange.requests_export import (
 from tests.exchange.asking import PROTOCOLS, weather
 from tests.exchange.conftest import Heard
 from tests.served import NO_TLS
-from tests.tables import each_row
 
 TOLD = "curl() { printf '%s\\0' \"$@\"; case \"$*\" in *'--data-binary @-') cat;; esac; }\n"
 """A curl that says what it was asked for, each word ended by a zero, and then what was piped."""
@@ -62,7 +61,7 @@ NASTY = (
 )  # fmt: skip
 
 
-@each_row(
+@pytest.mark.parametrize(
     "body",
     [
         *NASTY,

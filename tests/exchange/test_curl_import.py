@@ -9,7 +9,6 @@ import pytest
 
 from playground.exchange.parsers import Unreadable
 from playground.exchange.requests_import import curl_commands, is_curl
-from tests.tables import each_row
 
 URL = "https://api.example.com/v1/chat/completions"
 BODY = '{"a": "it\'s \\n <<loop>> \\"b\\" é"}'
@@ -40,7 +39,7 @@ LINES = {
 }
 
 
-@each_row("name", LINES)
+@pytest.mark.parametrize("name", LINES)
 def test_whatever_quotes_are_used_the_same_is_sent(name: str) -> None:
     assert is_curl(LINES[name])
     (found,) = curl_commands(LINES[name])
@@ -53,7 +52,7 @@ def test_every_command_of_a_script_is_read() -> None:
     assert [one.body for one in curl_commands(script)] == ["1", "2&3", ""]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         (f"curl {URL} -d @body.json", "in a file"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from playground.exchange.schema_dialects import from_openapi_schema
-from tests.tables import each_row
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("schema", "expected"),
     [
         ({"type": "STRING", "nullable": True}, {"type": ["string", "null"]}),

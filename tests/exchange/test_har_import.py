@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import pytest
+
 from playground.exchange.requests_import import har_exchanges, is_har
-from tests.tables import each_row
 
 
 def entry(url: str = "https://x/v1/messages", **response: Any) -> dict[str, Any]:
@@ -43,7 +44,7 @@ def test_what_was_sent_and_what_came_back() -> None:
     assert found[0].at_ms == 1_795_320_000_250
 
 
-@each_row(
+@pytest.mark.parametrize(
     "odd",
     [
         None,
@@ -64,6 +65,6 @@ def test_odd_times_and_codings_are_unknown_and_no_error() -> None:
     assert (found.status, found.response, found.at_ms) == (0, None, 0)
 
 
-@each_row(("value", "is_one"), [(har(), True), ({"log": []}, False), ([], False)])
+@pytest.mark.parametrize(("value", "is_one"), [(har(), True), ({"log": []}, False), ([], False)])
 def test_an_archive_is_told_by_its_shape(value: Any, is_one: bool) -> None:
     assert is_har(value) is is_one

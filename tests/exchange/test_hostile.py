@@ -23,7 +23,7 @@ from playground.exchange.export_formats import EXPORTS
 from playground.exchange.requests_export import request_of_turn
 from playground.render.wire_rows import Section
 from tests.exchange.asking import PROTOCOLS, weather
-from tests.tables import each_row, rest_slow
+from tests.tables import rest_slow
 
 TEXTS = (
     'x"""+evil()+"""',
@@ -125,7 +125,7 @@ def test_no_shell_does_what_a_session_says(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@each_row(
+@pytest.mark.parametrize(
     "body",
     [
         {"tools": [{"functionDeclarations": 1}], "contents": 1},
@@ -136,7 +136,7 @@ def test_no_shell_does_what_a_session_says(tmp_path: Path) -> None:
         {"tools": {}, "generationConfig": 1, "messages": {}, "contents": {"parts": [1]}},
     ],
 )
-@each_row("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_body_of_any_shape_makes_a_file(protocol: str, body: Any) -> None:
     one = request_of_turn(weather(protocol).session.turns[0])
     text, _ = sdk_script.source(
@@ -159,8 +159,8 @@ def addressed(url: str, **head: Any) -> SessionBundle:
     return replace(kept, session=fold("s1", log), log=log)
 
 
-@each_row("form", [name for name in EXPORTS if name != "html"])
-@each_row("url", ["http://[", "http://a:99999/v1/chat/completions", "", "-o/tmp/x"])
+@pytest.mark.parametrize("form", [name for name in EXPORTS if name != "html"])
+@pytest.mark.parametrize("url", ["http://[", "http://a:99999/v1/chat/completions", "", "-o/tmp/x"])
 def test_an_address_of_any_kind_makes_a_file(url: str, form: str) -> None:
     kept = addressed(url)
     assert EXPORTS[form].write(kept).data

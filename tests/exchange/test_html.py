@@ -25,7 +25,7 @@ from playground.exchange.bundle import RecordedChunk, Recording, SessionBundle
 from playground.exchange.session_redaction import omit
 from tests.factories import Log
 from tests.render.logs import STORIES
-from tests.tables import each_row, rest_slow
+from tests.tables import rest_slow
 
 ROOM = 150_000
 """Bytes that the file may be larger than what is kept of its session."""
@@ -131,7 +131,7 @@ def packed(data: bytes) -> str:
     return base64.b64encode(lzma.compress(data, preset=2)).decode()
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("block", "said"),
     [
         ("", "contains no session to import"),

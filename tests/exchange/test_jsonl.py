@@ -27,7 +27,6 @@ from playground.exchange.bundle import (
 from tests.core.test_messages import stories
 from tests.factories import Log, turn_with_calls
 from tests.playbook import logged
-from tests.tables import each_row
 
 BYTES = st.lists(st.binary(min_size=1, max_size=9), max_size=4)
 
@@ -139,7 +138,7 @@ WRONG: dict[str, tuple[bytes, str]] = {
 }
 
 
-@each_row("name", WRONG)
+@pytest.mark.parametrize("name", WRONG)
 def test_what_cannot_be_read_is_named_by_its_line(name: str) -> None:
     data, said = WRONG[name]
     with pytest.raises(BadInput) as caught:

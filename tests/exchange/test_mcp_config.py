@@ -6,11 +6,12 @@ import json
 import re
 from typing import Any
 
+import pytest
+
 from playground.core.servers import Server
 from playground.exchange.mcp_config import with_values
 from playground.exchange.tool_entry import ImportedServer
 from playground.exchange.tool_import import import_tools
-from tests.tables import each_row
 
 DESKTOP = """{"mcpServers": {"filesystem": {"command": "npx",
  "args": ["-y", "@modelcontextprotocol/server-filesystem", "/Users/me/Desktop"]}}}"""
@@ -129,7 +130,7 @@ def found(data: Any) -> ImportedServer:
     return one
 
 
-@each_row("program", PROGRAMS)
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_the_file_of_each_program(program: str) -> None:
     text, servers, notes = PROGRAMS[program]
     brought = import_tools(text)
@@ -196,7 +197,7 @@ mcpServers:
 }
 
 
-@each_row("marked", SHAPES.values(), ids=list(SHAPES))
+@pytest.mark.parametrize("marked", SHAPES.values(), ids=list(SHAPES))
 def test_ordinary_values_stay_and_each_key_gets_a_variable(marked: str) -> None:
     """The values that are put back make the server as it stands in the file."""
     text, planted = re.sub("[«»]", "", marked), re.findall("«(.*?)»", marked)
@@ -238,7 +239,7 @@ def test_one_name_in_two_servers_is_two_variables_where_the_values_differ() -> N
     assert servers[4].url == "https://h.example/mcp?key=${OTHER_KEY_2}"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("command", "text", "expected"),
     [
         ("x", "$GITHUB_TOKEN", "${GITHUB_TOKEN}"),
@@ -259,7 +260,7 @@ def test_what_refers_to_a_variable(command: str, text: str, expected: str) -> No
     assert one.server.args == ("-c", expected)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("cwd", "kept"),
     [
         ("/home/me/a", "/home/me/a"),
@@ -277,7 +278,7 @@ def test_a_folder_that_counts_from_a_project_is_left_out_and_said(cwd: str, kept
     assert any("was left out: it counts from a project" in note for note in one.notes) != bool(kept)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "text",
     [
         '{"a": {"type": "string"}, "url": {"type": "string"}}',
@@ -290,7 +291,7 @@ def test_what_is_no_server(text: str) -> None:
     assert import_tools(text).servers == ()
 
 
-@each_row(
+@pytest.mark.parametrize(
     "entry",
     [
         {"command": "x", "env": {"A_KEY": "SECRET1"}},
@@ -318,7 +319,7 @@ def test_a_literal_that_may_be_a_key_becomes_the_name_of_a_variable(entry: Any) 
     assert any("was not saved: set " in note for note in one.notes)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("entry", "said"),
     [
         ({}, "either a command or a url"),

@@ -12,7 +12,6 @@ import pytest
 from playground.core.servers import Server
 from playground.exchange.tool_entry import ImportedServer
 from playground.exchange.tool_import import import_tools
-from tests.tables import each_row
 
 AMP = """{"amp.notifications.enabled": false, "amp.mcpServers": {
  "shop": {"command": "npx", "args": ["-y", "shop-mcp"]},
@@ -321,7 +320,7 @@ def read(entry: Any) -> ImportedServer:
     return server
 
 
-@each_row("program", FILES)
+@pytest.mark.parametrize("program", FILES)
 def test_servers_of_a_file_of_a_program_are_read_or_refused_with_the_reason(program: str) -> None:
     text, expected, notes = FILES[program]
     imported = import_tools(text, "helper.agent.md" if text is AGENT else "")
@@ -350,7 +349,7 @@ def test_bundle_with_platform_overrides_gives_the_command_of_this_system(
     assert any("for this system" in note for note in imported.notes) == (system != "linux")
 
 
-@each_row(
+@pytest.mark.parametrize(
     "text",
     [
         # Schemas that describe such files are none.
@@ -367,7 +366,7 @@ def test_schema_that_describes_servers_is_a_tool(text: str) -> None:
     assert [tool.problem for tool in imported.tools] == [""]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("entry", "reason"),
     [
         ({"type": "websocket", "url": "https://h.example/ws"}, "Its type is websocket"),
@@ -391,7 +390,7 @@ def test_server_by_another_transport_is_refused_with_its_name(entry: Any, reason
     assert reason in imported.problem
 
 
-@each_row(
+@pytest.mark.parametrize(
     "kind",
     [
         *("http", "streamable-http", "streamable_http", "streamableHttp", "StreamableHTTP"),
@@ -403,7 +402,7 @@ def test_server_by_streamable_http_in_any_spelling_is_taken(kind: str) -> None:
     assert imported.server == Server("s", url="https://h.example/mcp")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("entry", "note"),
     [
         ({"type": "http", "command": "x"}, "Its type is http, but it has a command"),
@@ -423,7 +422,7 @@ def test_command_of_an_unknown_type_is_taken_with_a_note() -> None:
     assert any("Its type is docker, which is not known here" in note for note in imported.notes)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("member", "value", "start_s", "call_s", "note"),
     [
         ("startup_timeout_sec", 20, 20, None, ""),
@@ -492,7 +491,7 @@ PLACEHOLDERS: list[tuple[str, str, str]] = [
 ]
 
 
-@each_row(("text", "right", "note"), PLACEHOLDERS)
+@pytest.mark.parametrize(("text", "right", "note"), PLACEHOLDERS)
 def test_placeholder_of_another_program_is_a_variable_with_a_note(
     text: str, right: str, note: str
 ) -> None:
@@ -504,7 +503,7 @@ def test_placeholder_of_another_program_is_a_variable_with_a_note(
     assert f"Set {variable} in the environment of the playground, or write the value" in sentence
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "right"),
     [
         ("${env:A}", "${A}"),
@@ -522,7 +521,7 @@ def test_variable_of_the_environment_is_no_placeholder(text: str, right: str) ->
     assert imported.notes == ("It is given A of your environment once you accept it.",)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "text",
     [
         *("100%", "50% of 20%", "%20%", "%Y-%m-%d", "%H%M%S", "LIKE '%foo%'", "a%2Fb%C3%A9"),

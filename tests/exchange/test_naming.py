@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from playground.exchange.bundle import comment_text, file_name, one_line
-from tests.tables import each_row
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("title", "name"),
     [
         ("A title!", "a-title.jsonl"),

@@ -3,11 +3,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from playground.exchange.requests_export import write_openai
 from playground.simulator.app import ENDS
 from tests.exchange.asking import PROTOCOLS, Kind, weather
 from tests.simulator.talking import ENDS_BY_NAME
-from tests.tables import each_row
 
 HEADERS = {"authorization": "Bearer k", "content-type": "application/json"}
 
@@ -18,7 +19,7 @@ def line(kind: Kind) -> Any:
     return json.loads(data)
 
 
-@each_row("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_strict_end_takes_the_line_of_every_session(protocol: str) -> None:
     found = line(weather(protocol))
     assert [one["role"] for one in found["messages"]] == ["user", "assistant", "tool", "assistant"]

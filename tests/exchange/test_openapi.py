@@ -13,7 +13,6 @@ from playground.exchange import openapi_documents as openapi_files
 from playground.exchange.tool_entry import ImportedTool
 from playground.exchange.tool_import import import_tools
 from playground.executors.http import request_of
-from tests.tables import each_row
 
 PET = {
     "type": "object",
@@ -129,7 +128,7 @@ def test_a_form_is_sent_as_one() -> None:
     assert sent(one, {"a": "x y"})[2] == b"a=x+y"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("security", "headers"),
     [
         ([{"bearer": []}], {"Authorization": "Bearer ${PETS_BEARER_TOKEN}"}),
@@ -146,7 +145,7 @@ def test_what_secures_it_becomes_the_name_of_a_variable(security: Any, headers: 
     assert one.config.get("headers") == headers
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("operation", "document", "said"),
     [
         (body({"$ref": "https://evil.example/x.json"}), {}, "nothing is fetched"),
@@ -233,7 +232,7 @@ def test_objects_in_a_form_are_said() -> None:
     assert found("/p", "post", body(schema)).notes == ()
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("server", "url"),
     [
         ("https://a.example/v1?key=1", "https://a.example/v1/p"),
@@ -251,7 +250,7 @@ def test_the_defaults_of_a_server_s_variables_stand_in_its_address() -> None:
     assert one.config["url"] == "https://eu.pets.example/p"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("servers", "url"),
     [
         ([{"url": "/api/v3"}], "https://example.invalid/api/v3/p"),
@@ -267,7 +266,7 @@ def test_a_server_without_a_host_leaves_its_place_to_be_filled(servers: Any, url
     assert "in place of example.invalid" in " ".join(one.notes)
 
 
-@each_row("name", ["default", "example", "examples", "enum", "const", "properties"])
+@pytest.mark.parametrize("name", ["default", "example", "examples", "enum", "const", "properties"])
 def test_a_property_may_have_the_name_of_a_word(name: str) -> None:
     inner = {"type": "object", "properties": {name: REF}}
     schema = {"type": "object", "properties": {name: REF, "inner": inner}}
@@ -370,7 +369,7 @@ properties:
 }
 
 
-@each_row("flat", [False, True])
+@pytest.mark.parametrize("flat", [False, True])
 def test_a_document_in_several_files_is_read_as_one(flat: bool) -> None:
     """With the folders that a browser tells, and without them."""
     files = {name.rpartition("/")[2] if flat else name: text for name, text in FILES.items()}

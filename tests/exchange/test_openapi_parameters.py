@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from playground.core.tools import Tool
 from playground.exchange.tool_import import import_tools
 from playground.executors.http import request_of
 from playground.schema.validate import check_call
 from tests.exchange.test_openapi import body, found, tool
-from tests.tables import each_row
 
 SERVER = "https://pets.example/v1"
 LIST = {"type": "array", "items": {"type": "string"}}
@@ -30,7 +31,7 @@ def sent(made: Tool, arguments: Any) -> tuple[str, dict[str, str], bytes]:
     return request.url.removeprefix(SERVER), headers, request.body
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("parameter", "schema", "url"),
     [
         ({"in": "query"}, TEXT, "/p?t=a%20b"),
@@ -56,7 +57,7 @@ def test_a_query_parameter_is_sent_in_its_style(
     assert sent(made, {"t": value}) == (url, {}, b"")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("parameter", "schema", "url"),
     [
         ({}, LIST, "/p/a%2Cb,c"),
@@ -104,7 +105,7 @@ def test_a_plain_parameter_is_a_placeholder() -> None:
     assert config == {"method": "GET", "url": f"{SERVER}/p/{{id}}?t={{t}}&n={{n}}&e={{e}}"}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("content", "value", "url"),
     [
         ({"application/json": {"schema": OBJECT}}, {"x": "1"}, "/p?t=%7B%22x%22%3A%20%221%22%7D"),
@@ -119,7 +120,7 @@ def test_a_parameter_with_content_is_sent_in_its_media_type(
     assert sent(made, {"t": value})[0] == url
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("parameter", "note"),
     [
         ({"in": "query", "style": "simple"}, "gives t the style 'simple'"),
@@ -139,7 +140,7 @@ def test_what_a_style_cannot_say_is_noted(parameter: dict[str, Any], note: str) 
     assert bool(note) == bool(notes)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("path", "parameters", "arguments", "url"),
     [
         ("/p#list", [], {}, "/p"),
@@ -199,7 +200,7 @@ SCHEMES = {
 }
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("security", "url", "headers"),
     [
         ([{"query": []}], "/p?api_key=${PETS_QUERY_KEY}", {}),
@@ -254,7 +255,7 @@ def test_a_multipart_body_has_its_fields_and_files() -> None:
     assert b'name="encoded"\r\nContent-Type: image/png\r\n\r\nAAAA\r\n' in data
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("encoding", "members", "note"),
     [
         ({"contentType": "application/json"}, {"content_type": "application/json"}, ""),
@@ -308,7 +309,7 @@ def test_a_field_of_the_name_of_a_parameter_is_sent_by_its_own() -> None:
 FORM = "application/x-www-form-urlencoded"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("way", "where", "url"),
     [
         (None, "query", "/p?t=a,b"),
@@ -339,7 +340,7 @@ def test_a_collection_format_of_swagger(way: Any, where: str, url: str) -> None:
     assert sent(made.tool, {"t": ["a", "b"]})[0] == url
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("way", "kind", "data"),
     [
         ("csv", FORM, b"t=a,b"),
@@ -398,7 +399,7 @@ def test_the_methods_and_places_of_openapi_3_2() -> None:
     assert "a series of items as application/jsonl" in " ".join(brought["stream"].notes)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("document", "problem"),
     [
         ({"webhooks": {"new": {"post": {}}}}, "webhooks alone"),
@@ -444,7 +445,7 @@ ANIMALS: dict[str, Any] = {
 PET = {"$ref": "#/components/schemas/Pet"}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("pet", "valid"),
     [
         ({"kind": "cat", "claws": 4}, True),

@@ -16,7 +16,6 @@ from playground.exchange.tool_import import import_tools
 from tests.exchange.openapi_reader import RecordedRequest
 from tests.exchange.openapi_round_trip import execute
 from tests.net.tool_server import answered, serving
-from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -122,7 +121,9 @@ async def sent(where: str, document: dict[str, Any], value: Any) -> str:
     return request.headers["cookie" if where == "cookie" else "color"]
 
 
-@each_row(("where", "style", "explode", "value", "text"), [*STYLE_EXAMPLES, *TEXTS_WITH_DELIMITERS])
+@pytest.mark.parametrize(
+    ("where", "style", "explode", "value", "text"), [*STYLE_EXAMPLES, *TEXTS_WITH_DELIMITERS]
+)
 async def test_value_in_a_style_is_sent_as_the_specification_writes_it(
     where: str, style: str, explode: bool, value: Any, text: str
 ) -> None:
@@ -153,7 +154,7 @@ async def test_reserved_characters_when_allowed_are_sent_as_they_are() -> None:
     assert await sent("query", document, encoded) == "color=%23%5B%5D%26%2B%20%C3%A9"
 
 
-@each_row(("where", "format_", "text"), COLLECTION_FORMATS)
+@pytest.mark.parametrize(("where", "format_", "text"), COLLECTION_FORMATS)
 async def test_list_in_a_collection_format_is_sent_as_swagger_writes_it(
     where: str, format_: str | None, text: str
 ) -> None:
@@ -170,7 +171,7 @@ async def test_list_in_a_collection_format_is_sent_as_swagger_writes_it(
     assert await sent(where, document, ARRAY) == text
 
 
-@each_row(("path", "where", "value", "text"), OTHER_TEMPLATES)
+@pytest.mark.parametrize(("path", "where", "value", "text"), OTHER_TEMPLATES)
 async def test_place_in_another_template_when_its_parameter_is_described_is_filled(
     path: str, where: str, value: str, text: str
 ) -> None:

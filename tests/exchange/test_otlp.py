@@ -15,7 +15,6 @@ from playground.core.tools import text_result
 from playground.exchange.bundle import SessionBundle
 from playground.exchange.otlp import write
 from tests.exchange.asking import PROTOCOLS, Kind, weather
-from tests.tables import each_row
 
 IDS = {"traceId": 16, "spanId": 8, "parentSpanId": 8}
 
@@ -43,7 +42,7 @@ def told(span: Any) -> dict[str, Any]:
     return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes}
 
 
-@each_row("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_session_is_one_trace_of_the_published_form(protocol: str) -> None:
     kind = weather(protocol, params={"temperature": 0.5})
     message = parsed(kind.kept())

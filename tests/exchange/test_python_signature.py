@@ -16,8 +16,6 @@ from playground.core.serialization import to_data
 from playground.core.tools import FREEFORM, Tool
 from playground.exchange.python_signature import face, tool_from
 from playground.executors.examples import EXAMPLES
-from tests.bounded import within
-from tests.tables import each_row
 
 
 def tool(properties: dict[str, Any], *required: str, **more: Any) -> Tool:
@@ -58,7 +56,7 @@ SAID: list[tuple[Any, str]] = [
 ]
 
 
-@each_row(("schema", "words"), SAID)
+@pytest.mark.parametrize(("schema", "words"), SAID)
 def test_what_python_can_say_is_said_and_comes_back(schema: Any, words: str) -> None:
     one = with_one(schema, "x")
     shown = face(one)
@@ -68,7 +66,7 @@ def test_what_python_can_say_is_said_and_comes_back(schema: Any, words: str) -> 
     assert tool_from(shown.source, Tool("other")).parameters["properties"].keys() == {"x"}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("schema", "argument"),
     [
         ({"type": "boolean"}, "x: bool | None = None"),
@@ -97,7 +95,7 @@ def test_what_may_be_left_out_has_a_type_that_takes_none(schema: Any, argument: 
         assert added.parameters["properties"]["y"] == {"type": ["integer", "null"]}
 
 
-@each_row(
+@pytest.mark.parametrize(
     "one",
     [
         *EXAMPLES,
@@ -137,7 +135,7 @@ def test_tools_without_a_loss_come_back_equal(one: Tool) -> None:
     assert json.dumps(to_data(back)) == json.dumps(to_data(one))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("one", "word"),
     [
         (with_one({"oneOf": [{"type": "string"}]}), "/properties/x/oneOf"),
@@ -178,7 +176,7 @@ def test_an_edit_changes_what_was_edited_and_nothing_else() -> None:
     }
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("source", "words"),
     [
         ("def f(:\n", "Line 1"),
@@ -196,12 +194,12 @@ def test_what_is_no_tool_is_told_with_its_line(source: str, words: str) -> None:
         tool_from(source, Tool("plan"))
 
 
+@pytest.mark.timeout(20)
 def test_refs_that_multiply_are_bounded() -> None:
     member = {"$ref": "#/$defs/a"}
     defs = {"a": {"type": "object", "properties": {f"m{n}": member for n in range(50)}}}
     one = with_one(member, **{"$defs": defs})
-    with within(20):
-        assert face(one).lossy
+    assert face(one).lossy
 
 
 NAMES = st.sampled_from(["a", "b", "city", "date", "Context", "type", "str"])

@@ -9,7 +9,6 @@ import pytest
 from playground.exchange.parsers import Unreadable
 from playground.exchange.python_functions import Function
 from playground.exchange.python_source import functions, tools
-from tests.tables import each_row
 
 GOOGLE = '''def f(city: str, days=3):
     """Weather.
@@ -50,7 +49,7 @@ def one(source: str) -> Function:
     return found
 
 
-@each_row("source", [GOOGLE, NUMPY, SPHINX])
+@pytest.mark.parametrize("source", [GOOGLE, NUMPY, SPHINX])
 def test_each_style_of_docstring(source: str) -> None:
     found = one(source)
     assert found.description == "Weather.\n\nFor some days."
@@ -64,12 +63,12 @@ def test_each_style_of_docstring(source: str) -> None:
     }
 
 
-@each_row("docstring", [": :", ":", ":param", ":param :", ": : x"])
+@pytest.mark.parametrize("docstring", [": :", ":", ":param", ":param :", ": : x"])
 def test_a_docstring_that_its_parser_fails_on_is_the_description(docstring: str) -> None:
     assert docstring in one(f'def f():\n    """{docstring}"""').description
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("mark", "name", "description", "decorator"),
     [
         ("", "f", "Told.", ""),
@@ -93,7 +92,7 @@ def test_a_schema_named_by_the_decorator_counts() -> None:
     assert one(source).parameters["properties"] == {"city": {"type": "string"}}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("arguments", "left", "note"),
     [
         ("ctx: Context, a: int", ["a"], "ctx is filled in by the framework"),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from playground.exchange.tool_import import import_tools
-from tests.tables import each_row
 
 OPENAI = """{"type": "function", "function": {"name": "t", "description": "d",
     "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}}"""
@@ -36,7 +37,7 @@ FILES: dict[str, str] = {
 }
 
 
-@each_row("source", FILES.values(), ids=list(FILES))
+@pytest.mark.parametrize("source", FILES.values(), ids=list(FILES))
 def test_a_tool_among_the_values_of_a_file(source: str) -> None:
     brought = import_tools(source, "" if source[0] == "[" else "a.py")
     [tool] = [one.tool for one in brought.tools if one.name == "t"]
@@ -71,7 +72,7 @@ def test_a_models_schema_is_read_from_its_hints() -> None:
     assert tool.parameters == {**WRITTEN, "required": ["a"]}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("source", "said"),
     [
         ("tool = {'name': 't', 'parameters': make()}", "'make()' is only known when"),
@@ -88,7 +89,7 @@ def test_what_is_only_known_when_it_runs_is_told_by_its_line(source: str, said: 
     assert "A tool in line " in brought.notes[0]
 
 
-@each_row(
+@pytest.mark.parametrize(
     "source",
     [
         "m = {'type': 'function', 'id': '1', 'function': {'name': 'f', 'arguments': '{}'}}",
@@ -135,7 +136,7 @@ def test_notebooks_of_earlier_versions_are_read_and_what_is_none_says_so() -> No
     assert "no form of a tool" in refused.problem
 
 
-@each_row(
+@pytest.mark.parametrize(
     "cells", [[], [1, None], [{"cell_type": "code"}], [{"cell_type": "code", "source": {"a": 1}}]]
 )
 def test_a_notebook_without_code_says_so(cells: Any) -> None:

@@ -45,7 +45,6 @@ from playground.exchange.session_redaction import redact_session
 from playground.protocols.registry import CODECS
 from tests.factories import Log
 from tests.factories import settings as made
-from tests.tables import each_row
 
 KNOWN = "kn0wn+secret/of=ours-12345"
 ENV = {"HOUSE_MOTTO": "blue 7 elephants!", "DATABASE_PASSWORD": "correct-horse"}
@@ -159,7 +158,7 @@ def texts_of(form: str, written: ExportFile) -> str:
     return text + written.file_name + " ".join(written.notes)
 
 
-@each_row("form", EXPORTS)
+@pytest.mark.parametrize("form", EXPORTS)
 def test_nothing_that_was_planted_leaves(form: str) -> None:
     text = texts_of(form, EXPORTS[form].write(MASKED.bundle))
     found = {one for secret in PLANTED for one in forms(secret) if one in text}
@@ -179,8 +178,8 @@ def test_it_says_where() -> None:
         assert places[where]
 
 
-@each_row("secret", [KNOWN, SHAPED["make"]])
-@each_row("cut", [3, 9, 20])
+@pytest.mark.parametrize("secret", [KNOWN, SHAPED["make"]])
+@pytest.mark.parametrize("cut", [3, 9, 20])
 def test_what_a_call_prints_is_masked_as_one_text(secret: str, cut: int) -> None:
     log = Log().start(made(model="m-1")).prompt("hi")
     log.request().part(0, "text", "x").call(1, "work", "{}").end().check("1.1")
@@ -199,7 +198,7 @@ def test_what_a_call_prints_is_masked_as_one_text(secret: str, cut: int) -> None
     assert len(texts[0]) == 5 + cut
 
 
-@each_row("levels", range(4))
+@pytest.mark.parametrize("levels", range(4))
 def test_a_known_secret_in_lines_of_base64_is_masked_and_the_lines_stay(levels: int) -> None:
     before, after = "x" * 50, "y" * 50
     text = base64.encodebytes(f"{before}{KNOWN}{after}".encode()).decode()
@@ -221,8 +220,8 @@ def test_a_known_secret_in_lines_of_base64_is_masked_and_the_lines_stay(levels: 
     assert plain[68:100] not in said.replace("\\", "").replace("n", "")
 
 
-@each_row("levels", range(4))
-@each_row("protocol", CODECS)
+@pytest.mark.parametrize("levels", range(4))
+@pytest.mark.parametrize("protocol", CODECS)
 def test_a_known_secret_in_lines_of_base64_leaves_in_no_recorded_bytes(
     protocol: str, levels: int
 ) -> None:
@@ -323,7 +322,7 @@ def test_twice_is_once_and_nothing_found_is_nothing_changed() -> None:
     assert again.bundle.recordings == MASKED.bundle.recordings
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "value", "private"),
     [
         ("MOTTO", "blue 7 elephants!", True),
@@ -376,7 +375,7 @@ def test_a_key_of_an_object_that_is_called_like_our_field_is_looked_at() -> None
     assert said(SessionBundle(log.session(), "", log.events))[1] == {"settings": 4}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "far"),
     [
         ("password=correct-horse-1", "correct-horse-1"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from playground.engine.export_session import redact_bundle
 from playground.exchange.export_formats import EXPORTS
 from tests.exchange.test_redact import planted, texts_of
 from tests.secrets.made_up_keys import RULES, made_up_key
-from tests.tables import each_row
 
 MADE_UP = {rule.id: made_up_key(rule) for rule in RULES.values()}
 TEXT = "\n".join(f"{name}:\n{made_up.text}" for name, made_up in MADE_UP.items())
@@ -30,6 +31,6 @@ def test_the_keys_are_there_before() -> None:
     assert readable(text) == set(MADE_UP)
 
 
-@each_row("form", EXPORTS)
+@pytest.mark.parametrize("form", EXPORTS)
 def test_an_export_shows_no_key(form: str) -> None:
     assert readable(texts_of(form, EXPORTS[form].write(MASKED.bundle))) == set()

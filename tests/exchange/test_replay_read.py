@@ -4,9 +4,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from playground.exchange.replay_read import READERS, calls_of
 from playground.protocols.registry import CODECS
-from tests.tables import each_row
 
 CASES: Sequence[tuple[str, bytes, list[Any]]] = (
     ("anthropic", b"", []),
@@ -42,7 +43,7 @@ CASES: Sequence[tuple[str, bytes, list[Any]]] = (
 )
 
 
-@each_row(("protocol", "body", "calls"), CASES)
+@pytest.mark.parametrize(("protocol", "body", "calls"), CASES)
 def test_calls_are_read(protocol: str, body: bytes, calls: list[Any]) -> None:
     assert calls_of(protocol, body) == calls
 
@@ -51,8 +52,10 @@ DEEP = '{"x":' * 3000 + "1" + "}" * 3000
 HALF = '{"x":' * 400 + "1" + "}" * 400
 
 
-@each_row("text", ['{"x":NaN}', '{"x":[-Infinity]}', '{"x":1e999}', DEEP, HALF, "[1]"])
-@each_row("whole", [True, False])
+@pytest.mark.parametrize(
+    "text", ['{"x":NaN}', '{"x":[-Infinity]}', '{"x":1e999}', DEEP, HALF, "[1]"]
+)
+@pytest.mark.parametrize("whole", [True, False])
 def test_what_no_program_can_hold_is_compared_by_its_text(text: str, whole: bool) -> None:
     said = json.dumps({"name": "f", "arguments": text})
     head = '{"message": {"tool_calls": [{"function": %s}]}}'

@@ -10,13 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from playground.core.tools import Tool
 from playground.exchange.bundle import RecordedChunk, Recording, SessionBundle
 from playground.exchange.replay_read import calls_of
 from playground.exchange.replay_test import NOTHING, write
 from tests.exchange.asking import PROTOCOLS, Kind
 from tests.factories import WEATHER
-from tests.tables import each_row
 
 SUM = Tool(
     "calculator", "Sums.", {"type": "object", "properties": {"expression": {}}, "required": []}
@@ -53,8 +54,8 @@ BOTH = "What is the weather in Paris, and what is 17*23?"
 FORECAST = replace(WEATHER, name="get_forecast", description="The weather of a city.")
 
 
-@each_row("stream", [True, False])
-@each_row("protocol", PROTOCOLS)
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_it_passes_by_its_own_recording_and_sees_a_change(protocol: str, stream: bool) -> None:
     own = asked(protocol, "What is the weather in Paris?", stream=stream)
     assert [call.name for call in own.session.calls()] == ["get_weather"]
@@ -115,7 +116,7 @@ NO_OBJECTS = [
 ]
 
 
-@each_row("text", NO_OBJECTS)
+@pytest.mark.parametrize("text", NO_OBJECTS)
 def test_arguments_that_are_no_object_are_compared_by_their_text(text: str) -> None:
     own = asked("openai_chat", "What is the weather in Paris?", stream=False)
 

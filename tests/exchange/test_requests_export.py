@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from playground.core.events import RequestSent
 from playground.core.settings import Profile
 from playground.exchange.requests_export import (
@@ -14,12 +16,11 @@ from playground.exchange.requests_export import (
 from playground.protocols.registry import CODECS
 from tests.exchange.asking import PROTOCOLS, weather
 from tests.simulator.talking import accepted
-from tests.tables import each_row
 
 SENT = RequestSent(1, "openai_chat", "POST", "https://x.test/v1/chat/completions", {}, "{}", "m")
 
 
-@each_row("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_turn_is_written_again_as_it_was_sent(protocol: str) -> None:
     kind = weather(protocol)
     for turn, body in zip(kind.session.turns, kind.bodies, strict=True):
@@ -31,7 +32,7 @@ def test_a_turn_is_written_again_as_it_was_sent(protocol: str) -> None:
         assert request_of_turn(turn).streams
 
 
-@each_row("other", PROTOCOLS)
+@pytest.mark.parametrize("other", PROTOCOLS)
 def test_every_other_protocol_takes_it(other: str) -> None:
     kind = weather("anthropic" if other != "anthropic" else "gemini")
     protocol = next(name for name in PROTOCOLS if name == other)
@@ -47,7 +48,7 @@ def test_what_came_before_a_turn_is_all_there_is() -> None:
     ]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("protocol", "url", "found"),
     [
         ("anthropic", "https://x.test/a/v1/messages", "https://x.test/a"),

@@ -14,7 +14,7 @@ from playground.core.tools import ToolChoice
 from playground.exchange.requests_import import ImportedRequest, read_requests, session_from_request
 from playground.protocols.registry import CODECS
 from tests.exchange.hostile import HOSTILE
-from tests.tables import each_row, rest_slow
+from tests.tables import rest_slow
 
 TOOL = {"name": "look", "description": "Looks.", "parameters": {"type": "object", "properties": {}}}
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
@@ -55,7 +55,7 @@ CLAUDE: dict[str, Any] = {
 OPENAI = Profile("openai", "openai_chat", "https://api.openai.com/v1")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("body", "note"),
     [
         ({"type": "web_search"}, "The tool web_search was left out: A tool of the type 'web_search'"
@@ -76,7 +76,7 @@ def test_a_tool_without_a_schema_is_left_out_with_who_runs_it(
     assert any(note in sentence for sentence in made.notes), made.notes
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("choice", "why"),
     [
         ({"type": "file_search"}, "tools that the provider runs are not imported"),
@@ -152,7 +152,7 @@ def test_keys_are_left_out_by_name_and_addresses_lose_theirs() -> None:
     assert "sk-123" not in repr(told.log)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("url", "protocol", "base_url", "model"),
     [
         ("https://x.test/a/v1/messages", "anthropic", "https://x.test/a", ""),
@@ -204,7 +204,7 @@ def test_lines_of_messages_give_the_first_and_a_list_its_messages() -> None:
     assert len(one(json.dumps(CHAT["messages"])).items) == 3
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("", "not a curl command"),
@@ -223,8 +223,8 @@ def test_what_is_no_request_says_so(text: str, said: str) -> None:
     assert brought.requests == ()
 
 
-@each_row("odd", [None, 3, "x", [], {}, [None], [[]], {"role": 3}, [{"role": []}]])
-@each_row("member", ["messages", "tools", "tool_choice", "system", "stop"])
+@pytest.mark.parametrize("odd", [None, 3, "x", [], {}, [None], [[]], {"role": 3}, [{"role": []}]])
+@pytest.mark.parametrize("member", ["messages", "tools", "tool_choice", "system", "stop"])
 def test_odd_members_are_no_traceback(odd: Any, member: str) -> None:
     for body in (CHAT, CLAUDE):
         brought = read_requests(json.dumps({**body, member: odd}))

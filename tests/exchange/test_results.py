@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from playground.core.tools import Content, Tool, ToolResult, text_result
 from playground.exchange.tool_export import results_data, wire_results
 from playground.protocols.registry import CODECS
-from tests.tables import each_row
 
 PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
@@ -57,6 +58,6 @@ def test_a_free_form_call_is_found_too() -> None:
     assert all("ok" in one.text for one in results)
 
 
-@each_row("text", ["", "{}", '{"n": 12345678901234567890.10}', "\ud800"])
+@pytest.mark.parametrize("text", ["", "{}", '{"n": 12345678901234567890.10}', "\ud800"])
 def test_whatever_a_tool_said_can_be_shown(text: str) -> None:
     assert set(results_data(wire_results(Tool("x"), "{}", text_result(text)))) == set(CODECS)

@@ -15,13 +15,12 @@ from playground.exchange.parsers import (
     without_comments,
     yaml_value,
 )
-from tests.tables import each_row
 
 BOMB = "a0: &a0 [x]\n" + "".join(f"a{i + 1}: &a{i + 1} [{f'*a{i}, ' * 10}]\n" for i in range(20))
 DEEPER = "a0: &a0 [x]\n" + "".join(f"a{i + 1}: &a{i + 1} [*a{i}]\n" for i in range(80))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "value"),
     [
         (
@@ -55,7 +54,7 @@ def test_yaml_as_its_core_schema_reads_it(text: str, value: Any) -> None:
     assert yaml_value(text) == value
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("a: 1\na: 2", "Line 2, column 1: duplicate key 'a'."),
@@ -91,7 +90,7 @@ def test_toml() -> None:
         toml_value("a = ")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "value"),
     [
         ('{"a": "// no /* comment */ ,}"}', {"a": "// no /* comment */ ,}"}),

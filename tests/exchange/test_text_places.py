@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from playground.exchange.text_places import ToolLines, line_of_steps, text_root
 from playground.exchange.tool_import import import_tools
-from tests.tables import each_row
 
 Json = dict[str, Any]
 SCHEMA: Json = {
@@ -57,7 +58,7 @@ COMMENTED = """{
 TOOL_SPEC = {"toolSpec": {"name": "weather", "inputSchema": {"json": SCHEMA}}}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "text", "pointer", "words"),
     [
         ("a.json", indented(WEATHER), "", "{"),
@@ -98,7 +99,7 @@ def test_line_when_two_tools_have_one_name_is_told_apart() -> None:
     assert lines == [number for number, line in enumerate(text.split("\n"), 1) if "param" in line]
 
 
-@each_row("text", ["", "{", '{"name": ', "[1, ", "nothing", '{"a": 1', "[" * 5000])
+@pytest.mark.parametrize("text", ["", "{", '{"name": ', "[1, ", "nothing", '{"a": 1', "[" * 5000])
 def test_line_when_the_text_cannot_be_read_is_unknown(text: str) -> None:
     item = import_tools(indented(WEATHER), "a.json").tools[0]
     for name in ("a.json", "a.yaml", "a.py", "a.txt"):

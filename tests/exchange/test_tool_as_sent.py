@@ -6,16 +6,17 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from playground.core.tools import FREEFORM, Tool
 from playground.exchange.tool_export import tool_as_sent
 from playground.protocols.registry import CODECS
 from tests.factories import ADD_EVENT
-from tests.tables import each_row
 
 SCHEMA = ADD_EVENT.parameters
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("protocol", "entry"),
     [
         ("anthropic", {"name": "add_event", "input_schema": SCHEMA}),

@@ -11,7 +11,6 @@ from playground.core.tools import FREEFORM
 from playground.exchange.tool_dialects import read_tools
 from playground.exchange.tool_entry import ImportedTool
 from playground.exchange.tool_import import import_tools
-from tests.tables import each_row
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 
@@ -22,7 +21,7 @@ def found(entry: Any, file: str = "") -> ImportedTool:
     return one
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("entry", "kind", "protocol"),
     [
         ({"name": "f", "parameters": SCHEMA}, "OpenAI functions", ""),
@@ -48,7 +47,7 @@ def test_told_apart(entry: dict[str, Any], kind: str, protocol: str) -> None:
     assert one.form == entry
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("entry", "has"),
     [
         (
@@ -81,7 +80,7 @@ def test_its_pieces(entry: dict[str, Any], has: dict[str, Any]) -> None:
     assert {name: getattr(tool, name) for name in has} == has
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("entry", "said"),
     [
         ({"type": "bash_20250124", "name": "bash"}, "run by the client"),

@@ -16,7 +16,6 @@ from playground.core.tools import FREEFORM, Tool
 from playground.exchange.tool_export import FORMATS, write_tools
 from playground.exchange.tool_import import import_tools
 from playground.executors.examples import EXAMPLES
-from tests.tables import each_row
 
 PLACE = {
     "type": "object",
@@ -68,8 +67,8 @@ def said(tool: Tool) -> tuple[Any, ...]:
     return tool.name, tool.description, parameters
 
 
-@each_row("name", [one for one in FORMATS if one != "openapi"])
-@each_row("tools", [TOOLS, TOOLS[:1]], ids=["two", "one"])
+@pytest.mark.parametrize("name", [one for one in FORMATS if one != "openapi"])
+@pytest.mark.parametrize("tools", [TOOLS, TOOLS[:1]], ids=["two", "one"])
 def test_each_form_reads_back(name: str, tools: tuple[Tool, ...]) -> None:
     written = write_tools(name, tools)
     brought = import_tools(written.text, written.file_name)
@@ -166,7 +165,7 @@ def test_openapi_tells_what_it_leaves_out() -> None:
     assert "again is at a path that is in use" in written.notes[-1]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "pick"),
     [
         ("anthropic", lambda data: data[0]["strict"]),
@@ -206,7 +205,7 @@ def test_a_python_file_is_sound_and_its_classes_are_told_apart() -> None:
     assert "required" not in second
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("tools", "called", "name"),
     [
         (TOOLS, "", "tools.json"),
@@ -228,7 +227,7 @@ def test_what_cannot_be_written() -> None:
         write_tools("own", [])
 
 
-@each_row("name", list(FORMATS))
+@pytest.mark.parametrize("name", list(FORMATS))
 def test_every_shipped_tool_can_be_written(name: str) -> None:
     assert write_tools(name, EXAMPLES).text.endswith("\n")
     assert to_data(EXAMPLES[0])

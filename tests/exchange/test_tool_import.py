@@ -18,7 +18,6 @@ from playground.exchange.tool_entry import ImportedTools
 from playground.exchange.tool_import import import_tools
 from playground.schema.strict_json import parse
 from tests.exchange.hostile import HOSTILE, PYTHON
-from tests.tables import each_row
 
 ROOT = Path(__file__).resolve().parents[2]
 OBJECT = {"type": "object", "properties": {}}
@@ -140,7 +139,7 @@ def told(brought: ImportedTools) -> list[tuple[str, str, str]]:
     ]
 
 
-@each_row("name", FORMATS)
+@pytest.mark.parametrize("name", FORMATS)
 def test_each_format_is_told_by_its_shape(name: str) -> None:
     text, expected = FORMATS[name]
     brought = import_tools(text)
@@ -173,13 +172,13 @@ def test_comments_are_left_out_and_it_is_said() -> None:
     assert import_tools('{"name": "//", "x": "a,}",}').problem == ""
 
 
-@each_row("comment", ["// hi\n", "/* {not\n yet */", "\n // a\n\n/* b */ "])
+@pytest.mark.parametrize("comment", ["// hi\n", "/* {not\n yet */", "\n // a\n\n/* b */ "])
 def test_comments_may_stand_first(comment: str) -> None:
     assert told(import_tools(comment + ANTHROPIC)) == [("get_w", "Anthropic", "mock")]
     assert told(import_tools(comment + f"[{OWN}]")) == [("ask", "our own form", "person")]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "name", "kind"),
     [
         (f"```json\n{ANTHROPIC}\n```\n", "", "Anthropic"),
@@ -241,7 +240,7 @@ command = "x"
 """
 
 
-@each_row("name", ["README.md", "notes.markdown", "page.mdx"])
+@pytest.mark.parametrize("name", ["README.md", "notes.markdown", "page.mdx"])
 def test_markdown_with_several_blocks_gives_the_tools_and_servers_of_all(name: str) -> None:
     imported = import_tools(README, name)
     assert imported.problem == ""
@@ -303,13 +302,13 @@ export const price = tool({ description: "Price" });
 }
 
 
-@each_row("language", SOURCES)
+@pytest.mark.parametrize("language", SOURCES)
 def test_source_of_another_language_is_called_by_its_name(language: str) -> None:
     problem = import_tools(SOURCES[language]).problem
     assert problem.startswith(f"This is {language}; of source code only Python is read.")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "language"),
     [
         *(("tools.ts", "TypeScript"), ("Tools.TSX", "TypeScript"), ("tools.mjs", "JavaScript")),
@@ -322,7 +321,7 @@ def test_source_file_is_of_the_language_of_its_ending(name: str, language: str) 
     assert [tool.name for tool in import_tools(ANTHROPIC, name).tools] == ["get_w"]
 
 
-@each_row("text", ["import os\ndef f(:\n", "class A:\nx y z\n", "x = [\n"])
+@pytest.mark.parametrize("text", ["import os\ndef f(:\n", "class A:\nx y z\n", "x = [\n"])
 def test_python_with_a_fault_is_still_called_python(text: str) -> None:
     assert "this is not valid Python" in import_tools(text).problem
     assert "this is not valid Python" in import_tools(SOURCES["TypeScript"], "a.py").problem
@@ -348,7 +347,7 @@ def test_only_so_many_tools_are_shown() -> None:
     assert [one.name for one in picked.tools] == ["t3", "t599"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("", "It is empty"),
@@ -437,7 +436,7 @@ def read_hostile() -> dict[str, Any]:
     return dict(results)
 
 
-@each_row("name", [*HOSTILE, *PYTHON])
+@pytest.mark.parametrize("name", [*HOSTILE, *PYTHON])
 def test_a_hostile_text_is_refused_or_disarmed(name: str, read_hostile: dict[str, Any]) -> None:
     problem, problems, names = read_hostile[name]
     wanted = {**HOSTILE, **PYTHON}[name][1]

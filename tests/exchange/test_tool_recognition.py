@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from playground.exchange.tool_dialects import read_tools
 from playground.exchange.tool_entry import ImportedTool
 from playground.exchange.tool_import import import_tools
 from playground.protocols.provider_tools import runner
-from tests.tables import each_row
 
 SKU = {"type": "object", "properties": {"sku": {"type": "string"}}, "required": ["sku"]}
 NAMED = {"name": "price", "description": "Price."}
@@ -117,7 +118,7 @@ OTHER_FILES = [
 ]  # fmt: skip
 
 
-@each_row(("entry", "what"), OTHER_FILES)
+@pytest.mark.parametrize(("entry", "what"), OTHER_FILES)
 def test_a_file_of_another_kind_is_refused_with_what_it_is(entry: Any, what: str) -> None:
     tool = only(entry)
     assert tool.tool is None
@@ -125,7 +126,7 @@ def test_a_file_of_another_kind_is_refused_with_what_it_is(entry: Any, what: str
     assert "not a tool" in tool.problem
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "text", "what"),
     [
         ("pyproject.toml", '[project]\nname = "x"\ndescription = "d"\n[build-system]\n', "Python"),
@@ -198,7 +199,7 @@ READ = [
 ]  # fmt: skip
 
 
-@each_row(("entry", "required"), READ)
+@pytest.mark.parametrize(("entry", "required"), READ)
 def test_parameters_in_another_form_are_read(entry: Any, required: list[str] | None) -> None:
     imported = only(entry)
     assert imported.tool is not None, imported.problem
@@ -209,7 +210,7 @@ def test_parameters_in_another_form_are_read(entry: Any, required: list[str] | N
         assert schema["type"] == "object"
 
 
-@each_row("entry", [entry for entry, _ in READ])
+@pytest.mark.parametrize("entry", [entry for entry, _ in READ])
 def test_parameters_read_in_another_form_are_noted(entry: Any) -> None:
     if entry.get("parameters") != SKU or "function" in entry:
         assert any("arameter" in note or "schema" in note for note in only(entry).notes)
@@ -234,7 +235,7 @@ def test_what_a_list_of_parameters_says_is_kept() -> None:
 ZOD = {"def": {"type": "object", "shape": {}}, "type": "object", "~standard": {"vendor": "zod"}}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("entry", "names"),
     [
         # nothing holds a schema
@@ -301,7 +302,7 @@ def test_a_thing_without_a_schema_that_is_understood_is_refused(
     assert "run by" not in imported.problem
 
 
-@each_row(
+@pytest.mark.parametrize(
     "entry",
     [
         {"type": "function", "function": NAMED},
@@ -334,7 +335,7 @@ def test_a_declared_tool_without_arguments_is_taken(entry: Any) -> None:
     assert not imported.tool.parameters.get("properties")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("document", "names"),
     [
         ({"type": "session.update", "session": {"type": "realtime", "tools": [
@@ -365,7 +366,7 @@ def test_tools_inside_of_a_document_are_found(document: Any, names: list[str]) -
     assert all(isinstance(tool, ImportedTool) and tool.tool is not None for tool in tools)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "entry",
     [
         {**NAMED, "url": "https://shop.example/price", "method": "GET", "schema": SKU},
@@ -392,7 +393,7 @@ RUN_BY = {
 }
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("entry", "who"),
     [
         *[({"type": kind}, "client") for kind in ("computer", "apply_patch", "local_shell",

@@ -12,7 +12,7 @@ import anyio
 import uvicorn
 
 from playground.core.servers import Server
-from tests.bounded import until
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -25,13 +25,13 @@ def by_stdio(word: str, **more: Any) -> Server:
 
 async def lines(file: Path, most: int) -> list[str]:
     """The lines of `file`, as soon as there are so many."""
-    await until(lambda: file.exists() and file.read_text().count("\n") >= most)
+    await wait_until(lambda: file.exists() and file.read_text().count("\n") >= most)
     return file.read_text().splitlines()
 
 
 async def ended(pid: int) -> None:
     """Returns when the process is no more; TimeoutError where it stays."""
-    await until(lambda: not alive(pid))
+    await wait_until(lambda: not alive(pid))
 
 
 def alive(pid: int) -> bool:
@@ -62,7 +62,7 @@ async def serving(app: Any) -> AsyncIterator[str]:
     one = uvicorn.Server(config)
     async with anyio.create_task_group() as group:
         group.start_soon(one.serve)
-        await until(lambda: one.started)
+        await wait_until(lambda: one.started)
         port = one.servers[0].sockets[0].getsockname()[1]
         try:
             yield f"http://127.0.0.1:{port}"

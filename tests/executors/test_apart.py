@@ -23,7 +23,7 @@ from tests.executors.ending import TAKEN_S
 from tests.executors.test_python import ATTACKS, ROOT, alive, invocation
 from tests.executors.test_python import run as python_run
 from tests.shared_state import as_it_was
-from tests.tables import each_row, rest_slow
+from tests.tables import rest_slow
 
 SCRIPT = Path(__file__).with_name("as_nobody.py")
 NOBODY = 65534
@@ -180,7 +180,7 @@ def test_codes() -> None:
         runner.libc_call("prctl", -1, 0, 0, 0, 0)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "name", ["executors/python/runner", "executors/mcp/guard", "executors/workspace/confined"]
 )
 def test_a_script_that_is_imported_leaves_the_way_to_modules_as_it_is(name: str) -> None:

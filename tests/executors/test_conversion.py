@@ -39,7 +39,6 @@ import pytest
 
 from playground.executors.python import conversion
 from playground.executors.python.conversion import TooMuch, Wrong, arguments_for, data_of
-from tests.tables import each_row
 
 
 class Colour(enum.Enum):
@@ -220,14 +219,14 @@ def got(hint: Any, value: Any) -> Any:
 
 
 @pytest.mark.usefixtures("way")
-@each_row("hint, value, wanted", FITS)
+@pytest.mark.parametrize(("hint", "value", "wanted"), FITS)
 def test_a_function_gets_what_its_hints_say(hint: Any, value: Any, wanted: Any) -> None:
     made = got(hint, value)
     assert (made, type(made)) == (wanted, type(wanted))
 
 
 @pytest.mark.usefixtures("way")
-@each_row("hint, value, said", REFUSED)
+@pytest.mark.parametrize(("hint", "value", "said"), REFUSED)
 def test_what_does_not_fit_is_refused_with_its_place(hint: Any, value: Any, said: str) -> None:
     with pytest.raises(Wrong) as caught:
         got(hint, value)
@@ -295,7 +294,7 @@ RESULTS: list[tuple[Any, Any]] = [
 ]
 
 
-@each_row("value, wanted", RESULTS)
+@pytest.mark.parametrize(("value", "wanted"), RESULTS)
 def test_a_result_is_json_by_what_it_is(value: Any, wanted: Any) -> None:
     assert json.loads(json.dumps(data_of(value, 1000), allow_nan=False)) == wanted
 

@@ -16,7 +16,6 @@ from playground.executors.examples import EXAMPLES
 from playground.executors.executor import Invocation
 from playground.schema.satisfy import satisfying
 from playground.schema.validate import check_call, check_tool
-from tests.tables import each_row
 
 BY_NAME = {tool.name: tool for tool in EXAMPLES}
 
@@ -70,7 +69,7 @@ def test_calculator(expression: str, value: str) -> None:
     assert calculator(expression) == f"{expression} = {value}"
 
 
-@each_row(
+@pytest.mark.parametrize(
     "expression",
     [
         "",

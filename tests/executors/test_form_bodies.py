@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from playground.core.errors import BadInput
 from playground.executors.http import request_of
-from tests.tables import each_row
 
 URL = "https://api.example.com"
 PNG = b"\x89PNG\r\n\x1a\n\0"
@@ -47,7 +46,7 @@ def parts_of(fields: list[dict[str, Any]], arguments: Any) -> list[tuple[Any, ..
     ]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("fields", "arguments", "body"),
     [
         ([], {"a": "x y", "b": [1, 2], "c": None, "d": {"e": 1}},
@@ -69,7 +68,7 @@ def test_form(fields: Any, arguments: Any, body: str) -> None:
     )
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("fields", "arguments", "parts"),
     [
         ([], {"a": "é", "n": 1.50, "gone": None}, [("a", None, None, "é".encode()),

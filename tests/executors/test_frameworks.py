@@ -21,7 +21,6 @@ from playground.exchange.python_source import functions
 from playground.executors import run_with_limits
 from playground.executors.executor import Invocation
 from playground.executors.python import conversion, location, runner
-from tests.tables import each_row
 
 TOOLS = '''
 import dataclasses, datetime, functools
@@ -212,7 +211,7 @@ RUN: list[tuple[str, str]] = [
 JOB = {"code": "", "report": True, "keep": False, "max_output": 1000, "channel": -1, "number": 1}
 
 
-@each_row("name, result", RUN)
+@pytest.mark.parametrize(("name", "result"), RUN)
 def test_a_decorated_function_runs(name: str, result: str, file: runner.File) -> None:
     job = {**JOB, "function": name}
     said = runner.result_of(job, {"day": "2026-05-04"}, file)

@@ -19,7 +19,6 @@ from playground.executors.executor import Invocation
 from playground.executors.http import Http, keys_of
 from playground.net.keys import DEFAULT_ORIGINS, Keys
 from tests.net.tool_server import Server, answered, serving
-from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
 SECRET = "s3cret/value+of the key"
@@ -85,7 +84,7 @@ async def test_one_request_as_configured() -> None:
     assert told[-1] == ("4 of 4 bytes received", 1.0, "")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("answer", "text", "media_type"),
     [
         (answered(b'{"a": 1}', "Content-Type: application/json"), '{"a": 1}', "application/json"),
@@ -225,7 +224,7 @@ async def test_what_is_checked() -> None:
     assert (checked.code, checked.problems, checked.parallel_safe) == ("", (), True)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("arguments", "note"),
     [
         ('{"t": ["a", "b"], "sid": "1"}',

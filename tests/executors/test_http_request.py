@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from playground.core.errors import BadInput
 from playground.executors.http import request_of
-from tests.tables import each_row
 
 BASE = "https://api.example.com"
 
@@ -23,7 +22,7 @@ def url_of(template: str, arguments: Any, method: str = "GET") -> str:
     return url[len(BASE) :]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("template", "arguments", "url"),
     [
         ("", {}, ""),
@@ -52,7 +51,7 @@ def test_url(template: str, arguments: Any, url: str) -> None:
     assert url_of(template, arguments) == url
 
 
-@each_row(
+@pytest.mark.parametrize(
     "value",
     [
         *("..", ".", "", "a/../b", "../../admin", "..\\..\\x", "%2e%2e", "%2E%2E%2fx", ".%2e"),
@@ -90,7 +89,7 @@ def test_a_value_stays_in_its_place(value: str) -> None:
 EXACT = '{"n": 0.10, "big": 12345678901234567890.0}'
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("config", "arguments", "body", "kind"),
     [
         ({"method": "POST"}, EXACT, EXACT, "application/json"),

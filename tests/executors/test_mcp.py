@@ -22,9 +22,9 @@ from playground.executors.mcp import executor as mcp_module
 from playground.executors.mcp.executor import Mcp
 from playground.executors.mcp.process import TAIL
 from playground.executors.run_with_limits import Executors
-from tests.bounded import until
 from tests.executors.mcp_servers import alive, by_stdio, lines, served
 from tests.tables import rest_slow
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]
 PATIENCE_S = 600.0
@@ -228,7 +228,7 @@ async def test_a_notification_alone_takes_the_trust_away() -> None:
         assert stale.text == "fine"
         connection = one.mcp.peer(one.server).connection
         assert connection is not None
-        await until(lambda: connection.stale)
+        await wait_until(lambda: connection.stale)
         result = await one.run("t", code=before.code)
         assert result.is_error
         assert "has changed on its server" in result.text
@@ -389,6 +389,6 @@ async def test_a_connection_that_rests_is_closed_and_made_again(
         await one.accept_all()
         code = (await one.checked("add")).code
         peer = one.mcp.peer(one.server)
-        await until(lambda: not peer.open)
+        await wait_until(lambda: not peer.open)
         monkeypatch.setattr("playground.executors.mcp.connection.IDLE_S", PATIENCE_S)
         assert (await one.run("add", {"a": 1, "b": 1}, code=code)).text == "2"

@@ -14,7 +14,6 @@ from playground.executors.mcp.connection import (
     listed_tools,
     result_of,
 )
-from tests.tables import each_row
 
 PNG = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAf"
@@ -145,7 +144,7 @@ CONTENTS: list[tuple[dict[str, Any], list[Content]]] = [
 ]
 
 
-@each_row(("told", "pieces"), CONTENTS)
+@pytest.mark.parametrize(("told", "pieces"), CONTENTS)
 def test_contents(told: dict[str, Any], pieces: list[Content]) -> None:
     result = called(told)
     assert list(result.content) == pieces
@@ -158,7 +157,7 @@ def test_an_error_of_the_tool_is_an_error_result() -> None:
     assert (result.is_error, result.kind, result.text) == (True, "failed", "no")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("said", "asks"),
     [
         ("Error executing tool ask: Elicitation not supported", "(elicitation)"),

@@ -16,15 +16,15 @@ import pytest
 
 from playground.core.servers import Accepted, Server
 from playground.executors.mcp import executor as mcp_module
-from tests.bounded import until
 from tests.executors.mcp_servers import by_stdio, serving
 from tests.executors.test_mcp import PATIENCE_S, World, world
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]
 
 
 async def connecting(one: World) -> None:
-    await until(lambda: one.mcp.peer(one.server).connecting is not None)
+    await wait_until(lambda: one.mcp.peer(one.server).connecting is not None)
 
 
 def stale(one: World) -> bool:
@@ -76,7 +76,7 @@ async def test_a_start_that_is_given_up_leaves_no_pipe_open(
     monkeypatch.setattr("playground.executors.mcp.process._start", never)
     async with world(by_stdio("deaf")) as one:
         check = asyncio.create_task(one.checked("t"))
-        await until(lambda: bool(ends))
+        await wait_until(lambda: bool(ends))
         with anyio.fail_after(20):
             await one.mcp.stop(one.server.name)
             await check
@@ -119,7 +119,7 @@ async def test_a_check_has_its_time_and_a_list_that_was_not_told_is_not_known(
     async with world(by_stdio("mute")) as one:
         check = asyncio.create_task(one.checked("t"))
         with anyio.fail_after(20):
-            await until(lambda: not stale(one))  # it asks
+            await wait_until(lambda: not stale(one))  # it asks
             check.cancel()
             await asyncio.wait([check])
         assert stale(one)
@@ -163,7 +163,7 @@ async def test_a_stream_over_http_that_never_ends_is_ended(
     async with serving(flooding) as url, world(Server("f", url=url + "/", private=True)) as one:
         with anyio.fail_after(20):
             await one.mcp.list_tools(one.server, PATIENCE_S)
-            await until(lambda: not one.mcp.peer(one.server).open)
+            await wait_until(lambda: not one.mcp.peer(one.server).open)
         assert "30 lines without being asked" in one.mcp.peer(one.server).fault
 
 

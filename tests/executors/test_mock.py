@@ -13,7 +13,6 @@ from playground.executors import mock
 from playground.executors.executor import Invocation
 from playground.executors.mock import Mock
 from playground.schema.validate import check_call
-from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +28,7 @@ def invocation(config: dict[str, Any]) -> Invocation:
     return Invocation("s", "1.0", 1, tool, ARGUMENTS, 5.0, 1000, Path(), "k")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("template", "text"),
     [
         ("", ""),
@@ -60,7 +59,7 @@ async def test_result(template: Any, text: str) -> None:
     assert not result.is_error
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("config", "text", "noted"),
     [
         ({"result": "{{ args.unit }}"}, "", "{{ args.unit }} is empty there"),
@@ -162,7 +161,7 @@ async def test_old_sessions_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> No
     assert await answer(one, call(SEQUENCE, session="b", call="2")) == "one"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("when", "fits"),
     [
         ({}, True),

@@ -11,7 +11,6 @@ from playground.core.tools import Tool
 from playground.executors.executor import Invocation
 from playground.executors.python.executor import Python
 from playground.executors.python.location import locate
-from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -260,7 +259,7 @@ PATHS: list[tuple[str, list[str], bytes, str, str]] = [
 ]
 
 
-@each_row("path, present, source, name, first", PATHS)
+@pytest.mark.parametrize(("path", "present", "source", "name", "first"), PATHS)
 def test_locate_when_parents_have_init_gives_dotted_name(
     path: str,
     present: list[str],

@@ -10,7 +10,6 @@ import pytest
 from playground.core.errors import BadInput
 from playground.executors.http import request_of
 from playground.executors.parameter_styles import write_value
-from tests.tables import each_row
 
 BASE = "https://api.example.com"
 LIST = ["blue", "black", "brown"]
@@ -42,7 +41,7 @@ TABLE = [
 ]  # fmt: skip
 
 
-@each_row(("style", "explode", "empty", "text", "array", "members"), TABLE)
+@pytest.mark.parametrize(("style", "explode", "empty", "text", "array", "members"), TABLE)
 def test_each_style_writes_what_the_specification_shows(
     style: str, explode: bool, empty: Any, text: Any, array: Any, members: Any
 ) -> None:
@@ -66,7 +65,7 @@ RESERVED = {**QUERY, "allow_reserved": True}
 CONTENT = {**QUERY, "content_type": "application/json"}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("parameter", "value", "url"),
     [
         (CSV, ["a,b", "c&d"], "/x?t=a%2Cb,c%26d"),
@@ -98,7 +97,7 @@ def test_query(parameter: dict[str, Any], value: Any, url: str) -> None:
     assert url_of(parameter, value) == url
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("parameter", "value", "url"),
     [
         (PATH, ["1,2", "a/b"], "/x/1%2C2,a%2Fb"),
@@ -114,7 +113,7 @@ def test_path(parameter: dict[str, Any], value: Any, url: str) -> None:
     assert url_of(parameter, value, "/x/{t}") == url
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("parameter", "value"),
     [
         (PATH, []),
@@ -133,7 +132,7 @@ def test_a_path_that_the_value_would_change_is_refused(
         url_of(parameter, value, "/x/{t}")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("parameter", "value"),
     [
         ({**QUERY, "style": "spaceDelimited"}, ["New York", "Oslo"]),
@@ -151,7 +150,7 @@ def test_a_value_with_its_own_separator_is_refused(parameter: dict[str, Any], va
         url_of(parameter, value)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("parameters", "arguments", "headers"),
     [
         ([{"in": "header", "name": "X-Ids"}], {"X-Ids": [1, 2]}, {"X-Ids": ("1,2",)}),

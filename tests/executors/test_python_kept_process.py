@@ -21,10 +21,10 @@ from playground.executors.executor import Invocation
 from playground.executors.python import executor
 from playground.executors.python.executor import Python
 from playground.executors.run_with_limits import Executors
-from tests.bounded import until
 from tests.executors.ending import TAKEN_S, over_once
 from tests.executors.test_python import alive
 from tests.tables import rest_slow
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -180,7 +180,9 @@ async def session(tmp_path: Path) -> AsyncIterator[Session]:
     yield made
     await made.executors.close()
     assert alive(tmp_path) == []
-    await until(lambda: open_descriptors() <= descriptors)  # sockets leave the loop rounds later
+    await wait_until(
+        lambda: open_descriptors() <= descriptors
+    )  # sockets leave the loop rounds later
 
 
 async def ended(folder: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from playground.core.errors import Refused
 from playground.net.addresses import MAY_REACH, CheckedAddress, checked_address
-from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -89,7 +88,7 @@ HOSTS_NEVER = [
 ]
 
 
-@each_row("host", HOSTS_NEVER)
+@pytest.mark.parametrize("host", HOSTS_NEVER)
 async def test_refused_before_anything_is_contacted(host: str) -> None:
     resolver = Resolver()
     with pytest.raises(Refused) as caught:
@@ -99,7 +98,7 @@ async def test_refused_before_anything_is_contacted(host: str) -> None:
     assert all(name in NAMES or name == "unknown.example" for name in known)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "url",
     [
         *("file:///etc/passwd", "ftp://public.example/", "gopher://127.0.0.1:6379/_x", "//x/y"),
@@ -143,7 +142,7 @@ async def test_a_public_host_is_looked_up_once(url: str, place: CheckedAddress) 
     assert len(resolver.asked) == (place.host not in place.addresses)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "host",
     [
         *("127.0.0.1", "localhost", "[::1]", "10.1.2.3", "192.168.0.1", "100.64.0.1", "[fd12::1]"),
@@ -155,7 +154,7 @@ async def test_private_opens_this_machine_and_its_networks(host: str) -> None:
     assert place.port == 8000
 
 
-@each_row(
+@pytest.mark.parametrize(
     "host",
     [
         *("169.254.169.254", "[::ffff:a9fe:a9fe]", "[fe80::1]", "metadata.example", "0.0.0.0"),
@@ -218,7 +217,7 @@ def test_the_pages_call_it_as_the_sentence_does() -> None:
         assert MAY_REACH in (templates / name).read_text("utf-8"), name
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("place", "authority"),
     [
         (CheckedAddress("https", "a.example", 443, ()), "a.example"),

@@ -6,9 +6,10 @@ import socket
 import ssl
 from datetime import UTC, datetime
 
+import pytest
+
 from playground.net.client import connect_reason, retry_after
 from playground.protocols.base import rate_limits
-from tests.tables import each_row
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
@@ -35,7 +36,7 @@ RETRY_AFTER = [
 ]
 
 
-@each_row(("headers", "seconds"), RETRY_AFTER)
+@pytest.mark.parametrize(("headers", "seconds"), RETRY_AFTER)
 def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers, NOW) == seconds
 
@@ -79,7 +80,7 @@ REASONS = [
 ]
 
 
-@each_row(("cause", "word"), REASONS)
+@pytest.mark.parametrize(("cause", "word"), REASONS)
 def test_the_reason_is_told_apart_however_deep_it_lies(cause: BaseException, word: str) -> None:
     sentence = connect_reason(behind(cause))
     assert word in sentence

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from playground.net.client import MOST_QUOTED, NetworkError
 from playground.secrets.redaction import Redactor
-from tests.tables import each_row
 
 KEY = "sk-canary-0123456789"
 mask = Redactor([KEY]).redact_text
 
 
-@each_row("before", [0, MOST_QUOTED - 5, MOST_QUOTED + 5])
+@pytest.mark.parametrize("before", [0, MOST_QUOTED - 5, MOST_QUOTED + 5])
 def test_no_part_of_a_key_is_left(before: int) -> None:
     place = "x" * before + KEY
     said = NetworkError(

@@ -8,13 +8,12 @@ import zlib
 import pytest
 
 from playground.net.client import MOST_PIECE, Decompressor
-from tests.tables import each_row
 
 TEXT = b"data: hello\n\n" * 500
 
 
-@each_row("size", [1, 7, 100_000])
-@each_row(
+@pytest.mark.parametrize("size", [1, 7, 100_000])
+@pytest.mark.parametrize(
     "packed",
     [gzip.compress(TEXT), zlib.compress(TEXT), gzip.compress(TEXT[:99]) * 3],
     ids=["gzip", "deflate", "members"],
@@ -34,7 +33,7 @@ def test_a_cut_is_noticed_and_nothing_at_all_is_complete() -> None:
     assert not inflate.complete
 
 
-@each_row(
+@pytest.mark.parametrize(
     "lie",
     [TEXT, gzip.compress(TEXT) + b"junk", b"\x1f\x8b\xff\xff"],
     ids=["plain", "junk-after", "head-alone"],

@@ -19,7 +19,6 @@ from playground.net.keys import (
     origin,
     provider_keys,
 )
-from tests.tables import each_row
 
 ENV = {"ANTHROPIC_API_KEY": "sk-ant-canary-1234", "OPENAI_API_KEY": " sk-canary-5678\n"}
 
@@ -37,7 +36,7 @@ ORIGINS = [
 ]
 
 
-@each_row(("url", "expected"), ORIGINS)
+@pytest.mark.parametrize(("url", "expected"), ORIGINS)
 def test_an_origin_is_scheme_host_and_port(url: str, expected: str) -> None:
     assert origin(url) == expected
 
@@ -62,7 +61,7 @@ NO_ADDRESS = [
 ]
 
 
-@each_row("url", NO_ADDRESS)
+@pytest.mark.parametrize("url", NO_ADDRESS)
 def test_what_two_parsers_might_read_differently_is_no_address(url: str) -> None:
     with pytest.raises(BadInput, match="Invalid URL"):
         origin(url)
@@ -81,7 +80,7 @@ BOUND = [
 ]
 
 
-@each_row(("url", "sent"), BOUND)
+@pytest.mark.parametrize(("url", "sent"), BOUND)
 def test_a_key_of_the_environment_goes_to_its_vendor_alone(url: str, sent: bool) -> None:
     keys = Keys(ENV)
     assert keys.key_for(profile(url)) == (ENV["ANTHROPIC_API_KEY"] if sent else None)
@@ -233,7 +232,7 @@ def test_where_a_key_was_found_is_told_by_its_name() -> None:
     assert keys.where("GEMINI_API_KEY") == ("GEMINI_API_KEY", "pasted")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("place", "names"),
     [
         ("https://api.groq.com", ["GROQ_API_KEY"]),
@@ -263,7 +262,7 @@ def of_tools() -> Keys:
     return keys
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "url", "value"),
     [
         ("TEAM_TOKEN", "https://anywhere.example/x", "of the team"),
@@ -278,7 +277,7 @@ def test_a_key_for_the_header_of_a_tool(name: str, url: str, value: str) -> None
     assert value in keys.secrets()
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "url", "said"),
     [
         ("OPENAI_API_KEY", "https://evil.example/", "is not for https://evil.example"),
@@ -298,7 +297,7 @@ def test_a_key_that_no_tool_gets(name: str, url: str, said: str) -> None:
     assert "of openai" not in str(caught.value)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("place", "near"),
     [
         *(("http://127.0.0.1:80", True), ("http://[::1]", True), ("http://localhost:1", True)),
@@ -350,7 +349,7 @@ def test_secrets_are_read_when_they_change_and_not_for_each_event() -> None:
     assert environment.walks == 3
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("protocol", "base_url", "own"),
     [
         ("anthropic", "https://api.anthropic.com", True),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from playground.protocols.base import join_url, url_parts
-from tests.tables import each_row
 
 GOOGLE = "https://generativelanguage.googleapis.com"
 CALLED = "/models/g:streamGenerateContent?alt=sse"
 ROUTER = "https://r.example/api/v1"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("base", "path", "url"),
     [
         ("https://a.example", "/v1/messages", "https://a.example/v1/messages"),

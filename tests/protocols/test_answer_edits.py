@@ -25,7 +25,6 @@ from playground.protocols.answer_edits import (
 from playground.protocols.framing import Framer
 from tests.protocols.answers import PROTOCOLS, AnswerPart, body, call, text, thinking
 from tests.protocols.frames import UNHURRIED, end_of, events_of, parts_of
-from tests.tables import each_row
 
 CALLS = [call(1), call(2), call(3)]
 NEW = '{"new": 12345678901234567890.50, "list": ["é", "\\ud83d\\ude00"]}'
@@ -72,7 +71,7 @@ def frames_of(data: bytes) -> list[bytes]:
     return [data[frame.start : frame.end] for frame in [*framer.feed(data), *framer.end()]]
 
 
-@each_row(("protocol", "name", "streamed"), SHAPES)
+@pytest.mark.parametrize(("protocol", "name", "streamed"), SHAPES)
 def test_an_answer_without_calls_is_one_that_never_had_them(
     protocol: str, name: str, streamed: bool
 ) -> None:
@@ -123,7 +122,7 @@ def joined(
     return new, counted
 
 
-@each_row(("protocol", "name", "streamed"), SHAPES)
+@pytest.mark.parametrize(("protocol", "name", "streamed"), SHAPES)
 def test_what_an_answer_goes_on_with_is_part_of_it(
     protocol: str, name: str, streamed: bool
 ) -> None:
@@ -145,7 +144,7 @@ def test_what_an_answer_goes_on_with_is_part_of_it(
         assert end_of(events_of(protocol, third)).usage.output_tokens == 27
 
 
-@each_row(("protocol", "name", "streamed"), SHAPES)
+@pytest.mark.parametrize(("protocol", "name", "streamed"), SHAPES)
 def test_new_arguments_are_everywhere_and_the_old_are_nowhere(
     protocol: str, name: str, streamed: bool
 ) -> None:
@@ -167,13 +166,13 @@ def test_new_arguments_are_everywhere_and_the_old_are_nowhere(
         assert not [word for word in CALLS[nth].words[1:] if word in new]
 
 
-@each_row(("protocol", "name", "streamed"), SHAPES)
+@pytest.mark.parametrize(("protocol", "name", "streamed"), SHAPES)
 def test_without_edits_it_is_the_very_same(protocol: str, name: str, streamed: bool) -> None:
     data = body(protocol, ANSWERS[name], streamed=streamed)
     assert edit_answer(protocol, data, {}) is data
 
 
-@each_row("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_what_leaves_before_the_calls_is_as_it_came(protocol: str) -> None:
     parts = ANSWERS["all kinds"]
     data = body(protocol, parts)
@@ -190,7 +189,7 @@ def test_what_leaves_before_the_calls_is_as_it_came(protocol: str) -> None:
     assert all(count <= nth * 50 for nth, count in enumerate(left, 1))
 
 
-@each_row("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_frames_of_what_stays_keep_their_bytes_but_for_numbers(protocol: str) -> None:
     parts = ANSWERS["all kinds"]
     data = body(protocol, parts)
@@ -204,7 +203,7 @@ def test_frames_of_what_stays_keep_their_bytes_but_for_numbers(protocol: str) ->
         assert new[: first + 1] == frames_of(data)[: first + 1]
 
 
-@each_row("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_an_edit_of_what_is_no_call_is_refused(protocol: str) -> None:
     parts = ANSWERS["all kinds"]
     for place in (0, 5, -1):
@@ -212,7 +211,7 @@ def test_an_edit_of_what_is_no_call_is_refused(protocol: str) -> None:
             edit_answer(protocol, body(protocol, parts), {place: TakeOut("No.")})
 
 
-@each_row("protocol", ["anthropic", "gemini", "ollama"])
+@pytest.mark.parametrize("protocol", ["anthropic", "gemini", "ollama"])
 def test_arguments_that_are_no_json_are_refused_where_they_are_a_value(protocol: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         edit_answer(protocol, body(protocol, CALLS, streamed=False), {0: NewArguments('{"a": ')})

@@ -29,7 +29,6 @@ from tests.protocols.test_answer_edits import (
     sets_of_calls,
     without,
 )
-from tests.tables import each_row
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.slow]  # packages load for long
 ASKED: list[Any] = [{"role": "user", "content": "Hi."}]
@@ -161,7 +160,7 @@ def test_the_official_package_sees_the_new_arguments(protocol: str) -> None:
         assert shown.count("12345678901234567890.5") + shown.count("1.2345678901234567e+19") >= 1
 
 
-@each_row("protocol", sorted(STREAMS | {"ollama"}))
+@pytest.mark.parametrize("protocol", sorted(STREAMS | {"ollama"}))
 def test_the_official_package_ignores_what_keeps_it_waiting(protocol: str) -> None:
     """Also before all frames, and in the middle of what has passed."""
     parts, read = ANSWERS["all kinds"], CLIENTS[protocol]

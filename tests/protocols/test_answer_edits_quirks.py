@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from playground.core.events import PartEnded, PartStarted
 from playground.protocols.answer_edits import (
     BeforeCalls,
@@ -35,7 +37,6 @@ from tests.protocols.frames import (
 from tests.protocols.test_answer_edits import values_of
 from tests.protocols.test_summary import BODIES, RECORDINGS
 from tests.simulator.talking import Talk
-from tests.tables import each_row
 
 NO = TakeOut("No.")
 OTHER = NewArguments('{"z":26}')
@@ -115,7 +116,7 @@ CHATS: dict[str, bytes] = {
 }
 
 
-@each_row("name", CHATS)
+@pytest.mark.parametrize("name", CHATS)
 def test_calls_of_chat_dialects(name: str) -> None:
     data = CHATS[name]
     first, second = called("openai_chat", data)
@@ -135,7 +136,7 @@ def test_calls_of_chat_dialects(name: str) -> None:
     assert called("openai_chat", none) == []
 
 
-@each_row("index", [-1, "0", None, True])
+@pytest.mark.parametrize("index", [-1, "0", None, True])
 def test_a_choice_or_candidate_of_an_odd_number_is_the_answer(index: Any) -> None:
     pieces = [{"content": "x"}, {"tool_calls": [fragment(0, "a", "f", "{}")]}]
     choices: list[Any] = [{"index": index, "delta": piece} for piece in pieces]
@@ -149,7 +150,7 @@ def test_a_choice_or_candidate_of_an_odd_number_is_the_answer(index: Any) -> Non
         assert edited("gemini", sse(given), {0: NO}) == [("g", "{}")]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("data", "left"),
     [
         (two(CUSTOM), []),
@@ -248,7 +249,7 @@ RESPONSES: dict[str, bytes] = {
 }
 
 
-@each_row("name", RESPONSES)
+@pytest.mark.parametrize("name", RESPONSES)
 def test_calls_of_responses_dialects(name: str) -> None:
     data = RESPONSES[name]
     assert edited("openai_responses", data, {0: NO}) == [("g", '{"x": 1}')]
@@ -374,7 +375,7 @@ def test_what_has_left_stays() -> None:
 SIGNED = {"type": "reasoning.encrypted", "data": "x", "id": "a", "format": "google-gemini-v1"}
 
 
-@each_row(
+@pytest.mark.parametrize(
     "first",
     [
         calls({"index": 0, "function": {"name": ""}}),
@@ -411,7 +412,7 @@ def waiting(protocol: str, parts: list[Any], marker: bytes) -> list[bytes]:
 SAID = [thinking("Hm."), text("Hello."), call(1)]
 
 
-@each_row("protocol", ["anthropic", "gemini"])
+@pytest.mark.parametrize("protocol", ["anthropic", "gemini"])
 def test_events_that_are_always_the_same(protocol: str) -> None:
     ping = b'event: ping\ndata: {"type": "ping"}\n\n'
     expected = {"anthropic": ping, "gemini": b"\n"}[protocol]
@@ -463,8 +464,8 @@ def test_the_response_of_responses_has_what_has_passed() -> None:
 # What the simulator and providers send.
 
 
-@each_row("protocol", PROTOCOLS)
-@each_row("streamed", [True, False])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("streamed", [True, False])
 def test_calls_of_the_simulator_are_taken_out_and_edited(protocol: str, streamed: bool) -> None:
     talk = Talk(protocol)
     talk.prompt("Hi.")
@@ -489,7 +490,7 @@ def test_calls_of_the_simulator_are_taken_out_and_edited(protocol: str, streamed
     assert edited(protocol, data, dict.fromkeys(places, NO)) == []
 
 
-@each_row("folder", RECORDINGS, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", RECORDINGS, ids=lambda folder: folder.name)
 def test_recorded_calls_are_taken_out_and_edited(folder: Path) -> None:
     meta = json.loads((folder / "meta.json").read_text("utf-8"))
     data = next(path for name in BODIES if (path := folder / name).exists()).read_bytes()
@@ -551,7 +552,7 @@ MIXED = (
 )
 
 
-@each_row("write", [_unnumbered, _shared])
+@pytest.mark.parametrize("write", [_unnumbered, _shared])
 def test_a_call_beside_a_text_is_taken_out_of_items_without_their_own_index(write: Any) -> None:
     body = write(*MIXED)
     new = edit_answer("openai_responses", body, {1: NO})
@@ -581,7 +582,7 @@ BESIDE = {"message": {"role": "assistant", "content": "I look.", "tool_calls": [
           "finish_reason": "tool_calls", "index": 0}  # fmt: skip
 
 
-@each_row("streamed", [True, False])
+@pytest.mark.parametrize("streamed", [True, False])
 def test_a_call_that_stands_in_message_and_delta_is_taken_out_of_both(streamed: bool) -> None:
     value = {"object": "chat.completion", "choices": [BESIDE]}
     body = sse(value, DONE) if streamed else json.dumps(value).encode()

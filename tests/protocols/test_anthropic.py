@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from playground.commands.decode import decode
 from playground.core.events import PartEnded, ResponseEnded, ResponseFailed, Warned
 from playground.protocols.anthropic.decode import CODEC, label, models
@@ -19,7 +21,6 @@ from tests.protocols.frames import (
     spanned,
     sse,
 )
-from tests.tables import each_row
 
 TEXT = {"type": "text", "text": ""}
 CALL = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
@@ -56,7 +57,7 @@ def stopped(index: int) -> dict[str, Any]:
     return event("content_block_stop", index=index)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("block", "text", "state", "raw"),
     [
         ([CALL, json_delta(""), json_delta('{"x"'), json_delta(": 1}")], '{"x": 1}', "object",
@@ -87,7 +88,7 @@ def test_input_of_a_start_keeps_its_own_text() -> None:
     assert part.text == '{"x": 1.10, "x": 9}'
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("block", "kind", "text", "kept"),
     [
         ([TEXT, text_delta("a"), {"type": "citations_delta", "citation": {"n": 1}}], "text", "a",
@@ -140,7 +141,7 @@ def test_a_whole_message_yields_the_same_parts_as_its_stream() -> None:
     assert document == events_of("anthropic", message(*blocks, reason="tool_use"))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("raw", "reason"),
     [
         ("end_turn", "stop"),
@@ -180,7 +181,7 @@ def test_what_was_cached_and_what_was_thought_is_counted() -> None:
     assert usage.raw == told
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("details", "words"),
     [
         ({"category": "bio", "explanation": "Not this."}, "The model refused (bio): Not this."),
@@ -242,7 +243,7 @@ def test_q45_a_restarted_message_never_grows_an_older_call() -> None:
     assert codes_of(events) == ["restarted"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("values", "parts", "codes"),
     [
         ([grown(0, text_delta("a"))], [("text", "a")], ["no_start"]),
@@ -286,8 +287,10 @@ def test_input_of_a_start_that_differs_from_the_pieces_is_told() -> None:
     assert codes({}, '{"y": 2}') == []
 
 
-@each_row("between", [[], [started(1, TEXT)], [STOPPED[0]]], ids=["nothing", "block", "end"])
-@each_row("early", ["", "{}"])
+@pytest.mark.parametrize(
+    "between", [[], [started(1, TEXT)], [STOPPED[0]]], ids=["nothing", "block", "end"]
+)
+@pytest.mark.parametrize("early", ["", "{}"])
 def test_arguments_after_their_call_has_ended_spoil_the_answer(
     between: list[dict[str, Any]], early: str
 ) -> None:
@@ -300,7 +303,7 @@ def test_arguments_after_their_call_has_ended_spoil_the_answer(
     obey_the_grammar(events, len(body))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("tail", "ended", "codes"),
     [
         (STOPPED, "complete", []),
@@ -335,7 +338,7 @@ def test_the_type_may_be_missing_from_the_data() -> None:
     assert kind == "text"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("frame", "words"),
     [
         (grown(0, json_delta("")), "content_block_delta input_json_delta"),
@@ -371,7 +374,9 @@ def test_a_call_of_an_abandoned_attempt_is_doubted() -> None:
     assert isinstance(end_of(events_of("anthropic", body)), ResponseFailed)
 
 
-@each_row(("place", "whole"), [(0, True), (1, True), (2, False), (3, False), (4, True), (5, True)])
+@pytest.mark.parametrize(
+    ("place", "whole"), [(0, True), (1, True), (2, False), (3, False), (4, True), (5, True)]
+)
 def test_what_is_lost_after_a_call_is_none_of_it(place: int, whole: bool) -> None:
     call = [started(0, CALL), grown(0, json_delta('{"x": 1}')), stopped(0)]
     values: list[Any] = [START, *call, started(1, TEXT), stopped(1), *STOPPED]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from playground.core.messages import Message, MessagePart, ModelRequest
 from playground.core.tools import FREEFORM, Tool, ToolChoice
 from tests.protocols.requests import (
@@ -17,7 +19,6 @@ from tests.protocols.requests import (
     results,
     user,
 )
-from tests.tables import each_row
 
 
 def body_of(*messages: Message, **changes: Any) -> dict[str, Any]:
@@ -63,7 +64,7 @@ def test_system_tools_and_strict_only_where_set() -> None:
     assert "stream" not in body
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("choice", "expected"),
     [
         (ToolChoice(), None),
@@ -87,7 +88,7 @@ def test_a_choice_among_no_tools_is_left_out_with_a_note() -> None:
     assert len(notes(wanted)) == 1
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("params", "expected"),
     [
         ({"temperature": 0, "top_p": 0.5}, {"temperature": 0, "top_p": 0.5, "max_tokens": 4096}),
@@ -124,7 +125,7 @@ def test_what_has_no_word_is_noted_and_extra_wins() -> None:
 FORCED = ToolChoice("required")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("model", "changes", "note"),
     [
         ("claude-fable-5-1", {"choice": FORCED}, "refuses a forced tool"),
@@ -157,7 +158,7 @@ def test_what_will_be_refused_is_said_and_sent_as_asked(
         assert body["tool_choice"]["type"] in ("any", "tool")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("thinking", "expected"),
     [
         (True, {"thinking": {"type": "adaptive"}}),
@@ -269,7 +270,7 @@ def test_an_empty_result_has_no_content_and_an_empty_error_has_words() -> None:
     assert blocks[1]["content"][1]["content"]
 
 
-@each_row("text", ["[1]", "nope", '{"x": NaN}', '"{}"'])
+@pytest.mark.parametrize("text", ["[1]", "nope", '{"x": NaN}', '"{}"'])
 def test_input_must_be_an_object(text: str) -> None:
     wanted = request(assistant(call("t1", text)), results(result("t1", "bad")))
     body, sent = encoded("anthropic", wanted)
@@ -310,7 +311,7 @@ UNPAIRED = " parts that came without their counterpart, or not whole."
 PAIR = ["server_tool_use", "web_search_tool_result"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("parts", "types", "note"),
     [
         # Cut by max_tokens in the middle of a thought; started anew by a gateway.

@@ -31,7 +31,6 @@ from tests.protocols.requests import TOOL, assistant, request, results, user
 from tests.protocols.requests import call as call_part
 from tests.protocols.test_summary import RECORDINGS, WITHOUT
 from tests.simulator.talking import Talk, accepted, profile
-from tests.tables import each_row
 
 MEMBERS = {"gemini": "contents", "openai_responses": "input"}
 """The list of what was said, where it is not `messages`."""
@@ -523,7 +522,7 @@ def test_all_beside_the_answer_keeps_its_bytes(protocol: str, seed: int) -> None
     assert [text_of(result) for result in results_of(protocol, restored)] == ["a", "new", "a", "a"]
 
 
-@each_row("model", ["gemini-2.5-simulated", "gemini-3-simulated"])
+@pytest.mark.parametrize("model", ["gemini-2.5-simulated", "gemini-3-simulated"])
 def test_ids_that_the_agent_made_up_become_the_providers(model: str) -> None:
     """Gemini CLI gives each call an id of its own, and its results that id."""
     for here, own in (((ResultEdit("one"), None), [1]), ((), [0, 1])):
@@ -576,7 +575,7 @@ def test_marks_of_the_cache_stay_where_the_agent_set_them() -> None:
         assert [block.get("cache_control") for block in messages[1]["content"]] == [None]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("marked", "content", "wanted"),
     [
         ({"content": "Hi.", **CACHED}, "Hi.", {"content": "Hi.", **CACHED}),
@@ -686,7 +685,7 @@ def reasoning_alone(items: list[Any]) -> None:
     del items[2:5]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("protocol", "spoil"),
     [
         ("gemini", without_signature),

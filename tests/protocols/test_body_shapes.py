@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from playground.protocols.server import ANY, BadRequest, Citation, Phrases, Shape, check_shape, must
-from tests.tables import each_row
 
 SOURCE = Citation("the test")
 
@@ -57,7 +56,7 @@ BODY = Shape(
 )
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("body", "words"),
     [
         ([], " is no body"),

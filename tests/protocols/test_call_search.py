@@ -18,7 +18,6 @@ from playground.protocols.framing import MAX_TEXT
 from playground.protocols.registry import codec
 from tests.protocols.answers import PROTOCOLS, body, call, text, thinking
 from tests.protocols.frames import DONE, chunk, line, lines, sse
-from tests.tables import each_row
 
 Json = dict[str, Any]
 
@@ -206,10 +205,10 @@ def framed(protocol: str, *values: Any) -> bytes:
     return lines(*values) if protocol == "ollama" else sse(*values)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("protocol", "value"),
     [(protocol, value) for protocol, rows in WHOLE.items() for value in rows.values()],
-    [f"{protocol}: {name}" for protocol, rows in WHOLE.items() for name in rows],
+    ids=[f"{protocol}: {name}" for protocol, rows in WHOLE.items() for name in rows],
 )
 def test_a_body_with_a_call_that_the_decoder_does_not_see_does_not_leave(
     protocol: str, value: Any
@@ -219,10 +218,10 @@ def test_a_body_with_a_call_that_the_decoder_does_not_see_does_not_leave(
     assert unread_frames(protocol, data) == [data]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("protocol", "value"),
     [(protocol, value) for protocol, rows in STREAMED.items() for value in rows.values()],
-    [f"{protocol}: {name}" for protocol, rows in STREAMED.items() for name in rows],
+    ids=[f"{protocol}: {name}" for protocol, rows in STREAMED.items() for name in rows],
 )
 def test_a_frame_with_a_call_that_the_decoder_does_not_see_does_not_leave(
     protocol: str, value: Any
@@ -277,12 +276,12 @@ BESIDE: Mapping[str, tuple[str, Any]] = {
 }
 
 
-@each_row(("protocol", "value"), list(BESIDE.values()), list(BESIDE))
+@pytest.mark.parametrize(("protocol", "value"), list(BESIDE.values()), ids=list(BESIDE))
 def test_a_call_beside_one_that_the_decoder_sees_is_not_read(protocol: str, value: Any) -> None:
     assert unread_frames(protocol, framed(protocol, *BEGINS[protocol], value))
 
 
-@each_row("type_", ["response.created", "response.in_progress", "response.queued"])
+@pytest.mark.parametrize("type_", ["response.created", "response.in_progress", "response.queued"])
 def test_a_snapshot_whose_arguments_differ_is_not_read(type_: str) -> None:
     """The item is decided; the snapshot behind it says something else."""
     other = {**ITEM, "arguments": '{"x": "ok"}'}
@@ -305,7 +304,7 @@ def test_an_event_of_responses_behind_an_error_is_not_read() -> None:
 PARTS = [thinking("Hm."), text("It has tool_calls."), call(1), call(2, tool_calls=[{"name": "x"}])]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("protocol", "count", "streamed"),
     [
         (protocol, n, streamed)
@@ -376,7 +375,7 @@ NOTHING: Mapping[str, tuple[str, Any]] = {
 }
 
 
-@each_row(("protocol", "value"), list(NOTHING.values()), list(NOTHING))
+@pytest.mark.parametrize(("protocol", "value"), list(NOTHING.values()), ids=list(NOTHING))
 def test_what_is_no_call_is_read(protocol: str, value: Any) -> None:
     assert unread_frames(protocol, framed(protocol, *BEGINS[protocol], value)) == []
 
@@ -415,7 +414,7 @@ def test_a_deep_value_is_searched_without_recursion() -> None:
 CALLS_BEHIND = sse(chunk({"role": "assistant", "tool_calls": TOOL_CALLS}), DONE)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("lead", "size"),
     [(b"<html>\n", 1000), (b"<html>\n", 10**6), (b"<", 10**6), (b"Hello.\n", 1000)],
 )
@@ -443,7 +442,7 @@ def test_keepalives_leave_when_they_are_complete() -> None:
     assert before.add(more[6:]) == len(begin) + len(more)
 
 
-@each_row("lead", [b": x\x0b", b": x\xe2\x80\xa8", b"event: x\x0b"])
+@pytest.mark.parametrize("lead", [b": x\x0b", b": x\xe2\x80\xa8", b"event: x\x0b"])
 def test_a_line_that_some_clients_read_as_two_does_not_leave(lead: bytes) -> None:
     """Python's `splitlines` knows more line ends than the specification."""
     begin = sse(*BEGINS["openai_chat"])

@@ -19,7 +19,6 @@ from playground.core.events import (
 )
 from playground.core.serialization import to_row
 from playground.protocols.registry import CODECS
-from tests.bounded import within
 from tests.protocols import gemini, responses
 from tests.protocols.frames import (
     UNHURRIED,
@@ -36,7 +35,7 @@ from tests.protocols.frames import (
     spanned,
     sse,
 )
-from tests.tables import each_row, rest_slow
+from tests.tables import rest_slow
 
 CALL = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
 SEEDS: dict[str, list[bytes]] = {
@@ -120,7 +119,7 @@ def test_every_codec_is_held_to_this() -> None:
     assert all(name == codec.name for name, codec in CODECS.items())
 
 
-@each_row(("protocol", "body"), CASES)
+@pytest.mark.parametrize(("protocol", "body"), CASES)
 def test_cut_everywhere_and_once_anywhere(protocol: str, body: bytes) -> None:
     whole = spanned(protocol, body)
     obey_the_grammar(whole, len(body))
@@ -142,8 +141,8 @@ def frames_of(protocol: str) -> list[bytes]:
     return [frame + apart for frame in body.removesuffix(apart).split(apart)]
 
 
-@each_row("protocol", CODECS)
-@each_row("broken", ['{"cut": ', "no JSON at all", '{"a": NaNa}', "\0\0"])
+@pytest.mark.parametrize("protocol", CODECS)
+@pytest.mark.parametrize("broken", ['{"cut": ', "no JSON at all", '{"a": NaNa}', "\0\0"])
 def test_an_answer_of_which_an_event_was_lost_is_interrupted(protocol: str, broken: str) -> None:
     """Wherever it stood, and whatever follows: nobody knows what it told."""
     frames = frames_of(protocol)
@@ -158,7 +157,7 @@ def test_an_answer_of_which_an_event_was_lost_is_interrupted(protocol: str, brok
     ]
 
 
-@each_row("protocol", ["anthropic", "openai_chat", "gemini"])
+@pytest.mark.parametrize("protocol", ["anthropic", "openai_chat", "gemini"])
 def test_a_finish_reason_is_an_end_though_the_connection_breaks(protocol: str) -> None:
     """But one that no rule trusts; where we hung up ourselves, it is none."""
     frames = frames_of(protocol)
@@ -175,7 +174,7 @@ def test_a_finish_reason_is_an_end_though_the_connection_breaks(protocol: str) -
     assert isinstance(stopped, ResponseFailed)
 
 
-@each_row("protocol", CODECS)
+@pytest.mark.parametrize("protocol", CODECS)
 def test_a_whole_answer_ends_well_and_warns_of_no_loss(protocol: str) -> None:
     end = end_of(events_of(protocol, b"".join(frames_of(protocol))))
     assert isinstance(end, ResponseEnded)
@@ -196,7 +195,7 @@ OPENED: dict[str, list[Any]] = {
 }
 
 
-@each_row("protocol", OPENED)
+@pytest.mark.parametrize("protocol", OPENED)
 def test_a_stream_without_its_opening_is_told_once(protocol: str) -> None:
     opening, *rest = OPENED[protocol]
     for body, count in ((sse(opening, *rest, *rest), 0), (sse(*rest, *rest), 1)):
@@ -217,8 +216,8 @@ SAID: dict[str, Callable[[str], Any]] = {
 }
 
 
-@each_row("protocol", CODECS)
-@each_row(
+@pytest.mark.parametrize("protocol", CODECS)
+@pytest.mark.parametrize(
     ("pieces", "text"),
     [
         (["a\ud800b"], "a\ufffdb"),
@@ -251,7 +250,7 @@ def test_what_a_message_said_is_compared_as_it_is_shown() -> None:
     assert "item_differs" not in codes_of(events)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("body", "packed"),
     [
         (sse(gemini.event(gemini.call(args='{"x": 1}'), reason="STOP")), True),
@@ -364,22 +363,22 @@ GROWING: dict[str, tuple[bytes, bytes]] = {
 }
 
 
+@pytest.mark.timeout(30)
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", CODECS)
 def test_a_delta_costs_the_same_however_long_the_part_is(protocol: str) -> None:
     head, delta = GROWING[protocol]
     body = head + delta * MANY
-    with within(30):
-        events = spanned(protocol, body, cuts=range(0, len(body), 65_536))
+    events = spanned(protocol, body, cuts=range(0, len(body), 65_536))
     (ended,) = [event for _, _, event in events if isinstance(event, PartEnded)]
     assert ended.text == "12345678" * MANY
 
 
+@pytest.mark.timeout(30)
 @pytest.mark.slow
 def test_a_large_line_byte_by_byte_is_linear() -> None:
     body = sse(chunk({"content": "x" * 100_000}))
-    with within(30):
-        obey_the_grammar(spanned("openai_chat", body, cuts=range(len(body))), len(body))
+    obey_the_grammar(spanned("openai_chat", body, cuts=range(len(body))), len(body))
 
 
 def _object_calls(protocol: str, number: int) -> bytes:
@@ -399,18 +398,18 @@ def _object_calls(protocol: str, number: int) -> bytes:
     return json.dumps({"choices": [{"message": {"tool_calls": calls}}]}).encode()
 
 
+@pytest.mark.timeout(30)
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", CODECS)
 def test_many_arguments_in_one_document_are_linear(protocol: str) -> None:
     body = _object_calls(protocol, 8_000)
-    with within(30):
-        events = spanned(protocol, body)
+    events = spanned(protocol, body)
     texts = [event.text for _, _, event in events if isinstance(event, PartEnded)]
     assert texts == ['{"x": 1}'] * 8_000
 
 
 @pytest.mark.parametrize("protocol", rest_slow(CODECS))
-@each_row("deep", ["error", "usage", "choices", "message", "content", "type"])
+@pytest.mark.parametrize("deep", ["error", "usage", "choices", "message", "content", "type"])
 def test_depth_is_no_way_in(protocol: str, deep: str) -> None:
     """Whatever was read must also be stored: `to_row` walks every event."""
     for depth in (150, 199, 500, 990, 100_000):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from playground.core.events import EndReason, PartEnded, ResponseEnded, Usage
 from playground.protocols.decoder import MOST_ALIKE, MOST_TOKENS, EventBuilder
 from tests.protocols.frames import UNHURRIED, codes_of, end_of, obey_the_grammar
-from tests.tables import each_row
 
 STEPS = st.lists(st.tuples(st.sampled_from("sdxw"), st.integers(0, 3)), max_size=20)
 
@@ -58,7 +58,7 @@ def test_warnings_of_one_kind_are_listed_up_to_a_number() -> None:
     assert codes_of(events) == ["odd"] * MOST_ALIKE
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("told", "counts", "warned"),
     [
         (["stop", "tool_calls"], "tool_calls", False),
@@ -105,8 +105,8 @@ def test_a_call_in_doubt_is_never_complete() -> None:
 NO_COUNTS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
 
 
-@each_row("count", [-1, -(10**30), MOST_TOKENS + 1])
-@each_row("good", [True, False])
+@pytest.mark.parametrize("count", [-1, -(10**30), MOST_TOKENS + 1])
+@pytest.mark.parametrize("good", [True, False])
 def test_a_count_of_tokens_that_cannot_be_is_none(count: int, good: bool) -> None:
     for name in (*NO_COUNTS, "reasoning_tokens"):
         answer = EventBuilder()

@@ -24,12 +24,11 @@ from tests.protocols.frames import (
     parts_of,
     sse,
 )
-from tests.tables import each_row
 
 FINISH = chunk({}, "tool_calls")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("tail", "clean", "ended", "code"),
     [
         ([chunk({}, "stop"), DONE], True, "complete", None),
@@ -70,7 +69,7 @@ def _is_good(body: bytes) -> bool:
 ERROR = {"message": "no", "type": "t", "code": "c"}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("body", "error"),
     [
         (sse(chunk({"content": "a"}), {"error": ERROR}), ERROR),
@@ -97,7 +96,7 @@ def test_errors_inside_a_good_status(body: bytes, error: Any) -> None:
     assert "no" in end.message
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("status", "body", "error", "words"),
     [
         (400, b'{"error": {"message": "bad field", "param": "x"}}',
@@ -118,7 +117,7 @@ def test_errors_by_status(status: int, body: bytes, error: Any, words: str) -> N
     assert words in end.message
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("body", "words"),
     [
         (b"<html>no</html>", "HTML"),
@@ -137,7 +136,7 @@ def test_what_is_no_answer_at_all(body: bytes, words: str) -> None:
     assert decode("openai_chat", body)["error"]["type"] == "not_api"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("data", "code"),
     [
         ("nope", "bad_json"),
@@ -163,7 +162,7 @@ def test_q29_a_jump_is_one_delta_and_warnings_are_counted() -> None:
     assert len(codes_of(events)) == 20
 
 
-@each_row(
+@pytest.mark.parametrize(
     "reason", ["abort", "aborted", "cancelled", "canceled", "timeout", "expired", "Error", "failed"]
 )
 def test_a_reason_that_tells_of_trouble_is_no_answer(reason: str) -> None:
@@ -173,7 +172,7 @@ def test_a_reason_that_tells_of_trouble_is_no_answer(reason: str) -> None:
     assert (end.failure, end.raw_reason) == ("error", reason)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("between", "whole"),
     [
         (b"", True),
@@ -213,7 +212,7 @@ def test_a_call_made_from_bytes_that_are_no_utf8_is_not_complete() -> None:
             assert [part.complete for _, part in parts_of(events)] == [good]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("tail", "ended"),
     [(b"]", "complete"), (b"\n]\n", "complete"), (b"", "interrupted"), (b",\n", "interrupted")],
 )
@@ -223,14 +222,14 @@ def test_an_array_that_was_never_closed_is_cut(tail: bytes, ended: str) -> None:
     assert (end.failure if isinstance(end, ResponseFailed) else "complete") == ended
 
 
-@each_row(
+@pytest.mark.parametrize(
     "line",
     [
         *("x-trace: 1", "data: null", "data: []", 'data: "ping"', "data:   ", "data: ping"),
         *("data: keep-alive", "OPENROUTER PROCESSING", "[]"),
     ],
 )
-@each_row("place", [2, 3])
+@pytest.mark.parametrize("place", [2, 3])
 def test_signs_of_life_leave_a_call_as_it_is(line: str, place: int) -> None:
     """What can be no piece of an answer was not lost from one."""
     frames = [
@@ -253,7 +252,7 @@ def test_a_frame_that_broke_after_the_reason_was_none_of_the_call() -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-@each_row(
+@pytest.mark.parametrize(
     ("text", "told"),
     [
         ('<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>', True),
@@ -281,7 +280,7 @@ def test_a_text_that_looks_like_a_call_beside_one_is_not_told() -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-@each_row(
+@pytest.mark.parametrize(
     ("value", "words"),
     [
         ({"error parsing tool call": "raw='{', err=EOF"}, "tool call: raw='{', err=EOF"),
@@ -301,7 +300,9 @@ def test_an_error_that_is_named_otherwise_is_shown_in_its_words(
 
 
 @pytest.mark.parametrize("protocol", ["anthropic", "openai_responses"])
-@each_row("value", [{"type": "brand_new", "error_rate": "low"}, {"error_count": 2}], ids=repr)
+@pytest.mark.parametrize(
+    "value", [{"type": "brand_new", "error_rate": "low"}, {"error_count": 2}], ids=repr
+)
 def test_an_event_that_only_mentions_errors_is_none(protocol: str, value: dict[str, Any]) -> None:
     assert codes_of(events_of(protocol, sse(value))) == ["unknown_event"]
 
@@ -314,7 +315,9 @@ def test_an_object_that_is_not_known_is_quoted(protocol: str) -> None:
     assert "no longer running" in told[0].message
 
 
-@each_row("type_", ["ping", "response.keep_alive", "keepalive", "codex.rate_limits", "heartbeat"])
+@pytest.mark.parametrize(
+    "type_", ["ping", "response.keep_alive", "keepalive", "codex.rate_limits", "heartbeat"]
+)
 @pytest.mark.parametrize("protocol", ["anthropic", "openai_chat", "openai_responses"])
 def test_signs_of_life_are_not_told(protocol: str, type_: str) -> None:
     assert codes_of(events_of(protocol, sse({"type": type_}))) == []

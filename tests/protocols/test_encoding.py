@@ -22,7 +22,6 @@ from tests.factories import Log, settings
 from tests.protocols import responses
 from tests.protocols.frames import DONE, UNHURRIED, chunk, fragment, message, parts_of, spanned, sse
 from tests.protocols.requests import assistant, call, encoded, request, result, results, user
-from tests.tables import each_row
 
 BLOCKS: list[dict[str, Any]] = [
     {"type": "thinking", "thinking": "why", "signature": "sig"},
@@ -171,8 +170,8 @@ def about_names(sent: WireRequest) -> list[str]:
     return [note for note in sent.notes if note.startswith("The tool's name")]
 
 
-@each_row("protocol", CODECS)
-@each_row(
+@pytest.mark.parametrize("protocol", CODECS)
+@pytest.mark.parametrize(
     ("name", "goes_as"),
     [
         ("", "unknown_tool"),
@@ -198,7 +197,7 @@ def test_a_name_the_model_invented_goes_back_as_one_that_is_taken(
         assert len(about_names(sent)) == (name != goes_as)
 
 
-@each_row("protocol", CODECS)
+@pytest.mark.parametrize("protocol", CODECS)
 def test_the_name_of_a_tool_that_is_sent_along_stays(protocol: str) -> None:
     dotted = request(assistant(call("t1", name="a.b")), tools=(Tool("a.b"),))
     body, sent = encoded(protocol, dotted)
@@ -206,13 +205,13 @@ def test_the_name_of_a_tool_that_is_sent_along_stays(protocol: str) -> None:
     assert about_names(sent) == []
 
 
-@each_row("protocol", CODECS)
+@pytest.mark.parametrize("protocol", CODECS)
 def test_a_request_that_json_cannot_say_is_refused_with_a_sentence(protocol: str) -> None:
     with pytest.raises(BadInput, match=r"change the settings\.$"):
         encoded(protocol, request(extra={"x": float("nan")}))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "sound"), [('{"a": 1}', True), ("[]", False), ("", False), ("{" * 9, False),
                         ('{"a":' + "[" * 100_000, False), ('{"a": Infinity}', False)],
 )  # fmt: skip
@@ -223,7 +222,7 @@ def test_sound_objects(text: str, sound: bool) -> None:
 DIGITS = '{"a":1.10,"b":1e400,"c":' + "9" * 400 + ',"d": 0.1000000000000000055511,"é":"\\u00e9"}'
 
 
-@each_row("protocol", CODECS)
+@pytest.mark.parametrize("protocol", CODECS)
 def test_arguments_are_sent_to_the_letter(protocol: str) -> None:
     """Digits, spaces and escapes; and what looks like our own mark for them does no harm."""
     mark = '{"1":0,"1":0}'
@@ -239,7 +238,7 @@ def test_arguments_are_sent_to_the_letter(protocol: str) -> None:
     assert not any("arguments of f" in note for note in sent.notes)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "goes_as"),
     [
         ('{"price": 1.10}', '{"price": 1.10}'),
@@ -252,8 +251,8 @@ def test_a_result_is_spliced_or_goes_as_text(text: str, goes_as: str) -> None:
     assert f'"output":{goes_as}'.encode() in codec("gemini").encode(wanted).body
 
 
-@each_row("protocol", CODECS)
-@each_row("mode", ["auto", "required"])
+@pytest.mark.parametrize("protocol", CODECS)
+@pytest.mark.parametrize("mode", ["auto", "required"])
 def test_where_no_tool_is_allowed_it_is_said(protocol: str, mode: Any) -> None:
     body, sent = encoded(protocol, request(choice=ToolChoice(mode, allowed=())))
     assert "tools" not in body
@@ -265,7 +264,7 @@ def test_where_no_tool_is_allowed_it_is_said(protocol: str, mode: Any) -> None:
 LONG = "x" * 600
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("protocol", "who"),
     [
         ("anthropic", "Anthropic takes letters, digits, _ and -"),
@@ -285,7 +284,7 @@ def test_changed_ids_are_told_in_one_note(protocol: str, who: str) -> None:
     assert note == f"The ids of 3 calls were changed: {who}, and each only once."
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("protocol", "params", "extra", "name", "expected", "replaced"),
     [
         ("gemini", {"max_tokens": 9, "top_p": 1}, {"generationConfig": {"seed": 1, "topP": 0.5}},
@@ -323,9 +322,9 @@ def test_extra_members_of_a_tool_config_stand_beside_ours() -> None:
     assert set(body["toolConfig"]) == {"functionCallingConfig", "retrievalConfig"}
 
 
-@each_row("protocol", ["anthropic", "openai_chat", "openai_responses", "ollama"])
-@each_row("asked", [True, False])
-@each_row("stream", [True, False])
+@pytest.mark.parametrize("protocol", ["anthropic", "openai_chat", "openai_responses", "ollama"])
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("stream", [True, False])
 def test_a_stream_among_the_extra_members_holds(protocol: str, asked: bool, stream: bool) -> None:
     body, sent = encoded(protocol, request(stream=asked, extra={"stream": stream}))
     assert body["stream"] == stream

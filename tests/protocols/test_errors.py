@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from playground.protocols.base import asked_wait, http_sentence, not_api_sentence, read_error
-from tests.tables import each_row
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("value", "words"),
     [
         ({"error": {"message": "no", "type": "t", "param": None, "code": "c"}}, "no"),
@@ -32,7 +33,7 @@ def test_shapes(value: dict[str, Any], words: str) -> None:
     assert told.error in (value, value.get("error"))
 
 
-@each_row(
+@pytest.mark.parametrize(
     "value", [{}, {"error": None}, {"error": {}}, {"choices": [], "message": "x"}, {"type": "ping"}]
 )
 def test_what_is_no_error(value: dict[str, Any]) -> None:
@@ -45,7 +46,7 @@ def test_a_status_or_an_event_named_error_makes_the_loosest_shape_one() -> None:
     assert read_error({}, expected=True) is None
 
 
-@each_row("status", [400, 401, 404, 413, 418, 429, 500, 529])
+@pytest.mark.parametrize("status", [400, 401, 404, 413, 418, 429, 500, 529])
 def test_every_sentence_says_what_to_do(status: int) -> None:
     assert str(status) in http_sentence(status, "")
     said = http_sentence(status, "their words")
@@ -68,7 +69,7 @@ def test_a_body_of_something_else_is_described() -> None:
 RETRY = "type.googleapis.com/google.rpc.RetryInfo"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("error", "wait"),
     [
         ({"details": [{"@type": RETRY, "retryDelay": "17s"}]}, 17.0),

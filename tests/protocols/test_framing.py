@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from playground.protocols.framing import Frame, Framer
 from tests.protocols.frames import UNHURRIED
-from tests.tables import each_row
 
 
 def frames(body: bytes, *cuts: int, cap: int = 1 << 20) -> list[Frame]:
@@ -113,7 +112,7 @@ CASES: list[tuple[str, bytes, list[tuple[str, str]]]] = [
 ]  # fmt: skip
 
 
-@each_row(("body", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+@pytest.mark.parametrize(("body", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
 def test_kinds_and_data(body: bytes, expected: list[tuple[str, str]]) -> None:
     assert brief(body) == expected
     whole = frames(body)
@@ -139,12 +138,12 @@ def test_a_frame_is_there_as_soon_as_its_last_byte() -> None:
     assert [frame.data for frame in array.feed(b'[{"a": 1}')] == ['{"a": 1}']
 
 
-@each_row("body", [b"data: {", b'{"a"', b"dat", b"event: x\n"])
+@pytest.mark.parametrize("body", [b"data: {", b'{"a"', b"dat", b"event: x\n"])
 def test_what_the_end_cut_is_marked(body: bytes) -> None:
     assert [frame.complete for frame in frames(body)] == [False]
 
 
-@each_row("end", [b"\r\n", b"\r", b"\n"], ids=["CRLF", "CR", "LF"])
+@pytest.mark.parametrize("end", [b"\r\n", b"\r", b"\n"], ids=["CRLF", "CR", "LF"])
 def test_a_line_end_that_is_cut_in_two_is_one(end: bytes) -> None:
     """After each byte, and between each CR and its LF alone: an event of two lines stays one."""
     body = b"event: e" + end + b"data: a" + end + b"data: b" + end + end + b"data: c" + end + end
@@ -159,7 +158,7 @@ def test_what_is_no_utf8_is_marked() -> None:
     assert (frame.data, frame.sound) == ("\ufffd", False)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("body", "start"),
     [
         (b"data: a\n\ndata: " + b"x" * 200, 9),
@@ -223,7 +222,7 @@ def test_blank_lines_without_end_are_no_frames_and_cost_little(
     assert len(looked) < 20
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("body", "unclosed"),
     [
         (b'[{"a":1}', True),

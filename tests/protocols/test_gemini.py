@@ -18,7 +18,6 @@ from playground.protocols.gemini.request import READER
 from playground.protocols.request import AnswerMessage, RequestNotes
 from tests.protocols.frames import codes_of, end_of, events_of, parts_of, spanned, sse
 from tests.protocols.gemini import at, call, event, growing, text
-from tests.tables import each_row
 
 STOP = event(reason="STOP")
 
@@ -51,7 +50,7 @@ def test_text_and_thoughts_are_deltas_of_one_part_each() -> None:
     assert said == [("thinking", "Let me see.", {}), ("text", "It is so.", {})]
 
 
-@each_row(
+@pytest.mark.parametrize(
     "pretty",
     [
         lambda values: json.dumps(values, indent=2),
@@ -78,7 +77,7 @@ def test_a_whole_answer_is_one_document() -> None:
 # How it ends.
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("reason", "meant", "raw"),
     [
         ("STOP", "stop", "STOP"),
@@ -119,7 +118,7 @@ def test_a_reason_may_come_early_or_in_an_event_of_its_own() -> None:
     assert later.reason == "refusal"
 
 
-@each_row(
+@pytest.mark.parametrize(
     "candidate",
     [
         {"finishReason": "STOP"},
@@ -133,7 +132,7 @@ def test_content_or_parts_may_be_missing(candidate: dict[str, Any]) -> None:
     assert ended(event(text("a")), {"candidates": [candidate]}).reason == "stop"
 
 
-@each_row(
+@pytest.mark.parametrize(
     "reason", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MISSING_THOUGHT_SIGNATURE"]
 )
 def test_what_cannot_be_run_is_a_failure_in_its_own_words(reason: str) -> None:
@@ -212,7 +211,7 @@ def test_calls_of_one_name_without_ids_stay_apart_and_in_order() -> None:
     assert [text for _, text, _ in said] == ['{"n": 1}', '{"n": 2}', '{"n": 3}']
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("members", "text_", "absent"),
     [({}, "", True), ({"args": {}}, "{}", False), ({"args": None}, "null", False)],
 )
@@ -243,7 +242,7 @@ def test_a_call_streamed_by_path_grows_and_ends() -> None:
     assert second.name == "g"
 
 
-@each_row(
+@pytest.mark.parametrize(
     "events",
     [
         [event(growing(name="f")), STOP],
@@ -375,7 +374,7 @@ def test_numbers_mean_what_the_server_counts_by() -> None:
     assert ended(vertex).raw_reason == "BLOCKLIST"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("frame", "said"),
     [
         (event(text("a")), "text"),
@@ -419,7 +418,7 @@ def _named(name: str) -> dict[str, str]:
     return {"name": name} if name else {}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("events", "parts", "codes"),
     [
         (
@@ -476,7 +475,7 @@ def test_a_text_that_was_never_ended_leaves_its_call_unfinished() -> None:
     assert codes_of(found) == ["odd_arguments"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("first", "then", "ended"),
     [
         ("MAX_TOKENS", "STOP", "length"),
@@ -501,7 +500,7 @@ CALLED = call("f", args={"x": 1})
 IMAGE = {"inlineData": {"mimeType": "image/png", "data": "eA=="}}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("part", "kinds", "sent"),
     [
         ({**text("I look."), **CALLED}, "text call", [text("I look."), CALLED]),

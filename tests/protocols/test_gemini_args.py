@@ -9,7 +9,6 @@ import pytest
 
 from playground.protocols.gemini.decode import GrowingArguments
 from tests.protocols.gemini import at
-from tests.tables import each_row
 
 
 def written(*partials: dict[str, Any]) -> tuple[list[str], GrowingArguments]:
@@ -18,7 +17,7 @@ def written(*partials: dict[str, Any]) -> tuple[list[str], GrowingArguments]:
     return [*said, growing.close()], growing
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("partials", "pieces"),
     [
         ([], ["{}"]),
@@ -72,7 +71,7 @@ def test_the_text_grows_by_these_pieces(partials: list[dict[str, Any]], pieces: 
     json.loads("".join(said))
 
 
-@each_row(
+@pytest.mark.parametrize(
     "partials",
     [
         [at("$.a.x", numberValue=1), at("$.b", numberValue=2), at("$.a.y", numberValue=3)],

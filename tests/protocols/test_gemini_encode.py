@@ -30,7 +30,6 @@ from tests.protocols.requests import (
     results,
     user,
 )
-from tests.tables import each_row
 
 OLD, NEW = "gemini-2.5-flash", "gemini-3-pro"
 WHOLE = "Gemini sends the arguments of a call whole, not in deltas."
@@ -72,7 +71,7 @@ def test_the_least() -> None:
     assert sent.notes == ()
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("model", "stream", "quirks", "path"),
     [
         ("x", False, (), "/v1beta/models/x:generateContent"),
@@ -125,7 +124,7 @@ def test_a_free_form_tool_is_a_function_of_one_text() -> None:
 G = Tool("g")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("choice", "config", "noted"),
     [
         (ToolChoice(), None, ""),
@@ -179,7 +178,7 @@ def test_a_forced_choice_without_tools_is_left_out() -> None:
         assert "left out" in notes(tools=tools, choice=choice)[-1]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("thinking", "old", "new"),
     [
         ("low", {"includeThoughts": True, "thinkingBudget": 1024}, "LOW"),
@@ -275,7 +274,7 @@ def signatures(contents: list[dict[str, Any]]) -> list[str | None]:
     return [part.get("thoughtSignature") for part in parts if "functionCall" in part]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("model", "demanded"),
     [
         ("gemini-2.5-pro", False),
@@ -312,7 +311,7 @@ def test_what_came_by_another_protocol_stays_there() -> None:
     assert "thinking parts" in notes(user("hi"), assistant(foreign))[0]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "goes_as"),
     [("default_api:f.g-1", "default_api:f.g-1"), ("1f", "_1f"), ("a b", "a_b"), ("-f", "_-f")],
 )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from playground.protocols.gemini.decode import BROKEN, REASONS, block_reason, finish_reason
-from tests.tables import each_row
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("value", "studio", "vertex"),
     [
         ("STOP", "STOP", "STOP"),
@@ -34,7 +35,7 @@ def test_a_finish_reason_is_a_word(value: Any, studio: str, vertex: str) -> None
     assert finish_reason(value, vertex=True) == vertex
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("value", "word"),
     [("SAFETY", "SAFETY"), ("BLOCKED_REASON_UNSPECIFIED", ""), (0, ""), (4, "PROHIBITED_CONTENT")],
 )

@@ -41,7 +41,6 @@ from tests.protocols.frames import (
     sse,
 )
 from tests.protocols.requests import assistant, call, encoded, request, result, results, user
-from tests.tables import each_row
 
 CASES = Path(__file__).parents[2] / os.environ.get("PLAYGROUND_CASES", "../shared/cases") / "wire"
 
@@ -197,8 +196,8 @@ def test_arguments_in_a_history_are_objects_whatever_the_model_wrote(
     assert codec(protocol).encode(wanted) == sent
 
 
-@each_row("protocol", PROTOCOLS)
-@each_row("text", UNSOUND)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("text", UNSOUND)
 def test_unsound_arguments_go_as_an_empty_object_and_their_text_in_the_result(
     protocol: Protocol, text: str
 ) -> None:
@@ -210,8 +209,8 @@ def test_unsound_arguments_go_as_an_empty_object_and_their_text_in_the_result(
     assert note.startswith("The arguments of seat_map are not a JSON object: sent as {}, with what")
 
 
-@each_row("protocol", PROTOCOLS)
-@each_row("text", [*EMPTY, '{"hall":"\ud83d"}', '{"hall": "B"} '])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("text", [*EMPTY, '{"hall":"\ud83d"}', '{"hall": "B"} '])
 def test_sound_arguments_add_nothing_to_the_result(protocol: Protocol, text: str) -> None:
     body, sent = encoded(protocol, history(text))
     assert "You wrote" not in json.dumps(body)
@@ -222,7 +221,7 @@ def test_sound_arguments_add_nothing_to_the_result(protocol: Protocol, text: str
     assert told == ("\ud83d" in text)
 
 
-@each_row("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_text_follows_the_result_of_its_own_call(protocol: Protocol) -> None:
     """Calls with one id, and an imported result whose pieces have members of their own."""
     calls = assistant(call("t", '{"n":1'), call("t", "{}"), call("u", "[2]"))
@@ -238,7 +237,7 @@ def test_the_text_follows_the_result_of_its_own_call(protocol: Protocol) -> None
     assert text.count("You wrote") == 2
 
 
-@each_row("kind", ["", "function_call"])
+@pytest.mark.parametrize("kind", ["", "function_call"])
 def test_the_older_dialect_has_sound_arguments_too(kind: str) -> None:
     made = call("t", "{", meta={"type": kind}, protocol="openai_chat")
     body, _ = encoded("openai_chat", request(assistant(made), results(result("t", "no"))))
@@ -282,7 +281,7 @@ def test_ids_are_taken_distinct_equal_in_call_and_result_and_stable(
     assert len(before) == sum(map(len, turns))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("protocol", "id_", "stays"),
     [
         ("openai_chat", "c" * 40, True),
@@ -302,7 +301,7 @@ def test_an_id_stays_where_its_provider_takes_it(protocol: str, id_: str, stays:
     assert any("The id of one call was changed" in note for note in sent.notes) != stays
 
 
-@each_row(("protocol", "whole"), [("openai_chat", True), ("", False)])
+@pytest.mark.parametrize(("protocol", "whole"), [("openai_chat", True), ("", False)])
 def test_a_server_whose_ids_carry_data_gets_its_own_back(protocol: str, whole: bool) -> None:
     id_ = f"call_1__thought__{'c2ln' * 200}"
     made = call(id_, protocol=protocol)
@@ -434,9 +433,9 @@ ANSWERS: list[tuple[str, str, bytes, str]] = [
 ]  # fmt: skip
 
 
-@each_row(("protocol", "body", "gone"), [row[1:] for row in ANSWERS],
+@pytest.mark.parametrize(("protocol", "body", "gone"), [row[1:] for row in ANSWERS],
           ids=[f"{row[1]}: {row[0]}" for row in ANSWERS])  # fmt: skip
-@each_row("clean", [True, False])
+@pytest.mark.parametrize("clean", [True, False])
 def test_the_next_request_is_accepted_by_every_protocol(
     protocol: str, body: bytes, gone: str, clean: bool
 ) -> None:
@@ -473,7 +472,7 @@ def test_the_next_request_after_each_public_case_is_accepted() -> None:
 # Histories that no answer leads to, but sessions of others do.
 
 
-@each_row("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_blank_prompts_and_results_are_accepted(protocol: Protocol) -> None:
     image = Content("image", media_type="image/png", data="aGk=")
     calls = assistant(call("a"), call("b"), call("c"), call("d"))

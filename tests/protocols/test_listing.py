@@ -8,7 +8,6 @@ import pytest
 
 from playground.protocols.base import ModelInfo, model_entries
 from playground.protocols.registry import CODECS
-from tests.tables import each_row
 
 ONE = {"id": "m", "name": "m", "model": "m"}
 
@@ -18,8 +17,8 @@ def test_what_has_a_name_is_a_model(value: Any) -> None:
     assert model_entries(value, "data") == [ONE]
 
 
-@each_row("value", [None, 3, "x", {}, {"data": {}}, {"data": 3}, {"error": "no"}])
-@each_row("protocol", CODECS)
+@pytest.mark.parametrize("value", [None, 3, "x", {}, {"data": {}}, {"data": 3}, {"error": "no"}])
+@pytest.mark.parametrize("protocol", CODECS)
 def test_what_is_no_list_has_no_models(protocol: str, value: Any) -> None:
     assert CODECS[protocol].models(value) == ()
     assert all(isinstance(one, ModelInfo) for one in CODECS[protocol].models([ONE]))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from playground.protocols.openai_chat.limits import has_lookaround, takes_lookaround
-from tests.tables import each_row
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("pattern", "looks"),
     [
         ("^(?=a)b", True),
@@ -25,7 +26,7 @@ def test_lookaround_is_told_from_what_looks_like_it(pattern: str, looks: bool) -
     assert has_lookaround(pattern) == looks
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("model", "takes"),
     [
         ("gpt-4o-mini", True),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from playground.commands.decode import decode
 from playground.core.events import ResponseEnded, ResponseFailed
 from playground.protocols.base import ModelInfo
 from playground.protocols.ollama.decode import key_header, label, models
 from tests.protocols.frames import codes_of, end_of, events_of, line, lines, parts_of
-from tests.tables import each_row
 
 END = line({"content": ""}, done=True, done_reason="stop", prompt_eval_count=3, eval_count=4)
 
@@ -56,7 +57,7 @@ def test_one_object_is_read_as_the_lines_are() -> None:
     assert facts["ended"] == "complete"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("arguments", "text", "state", "raw"),
     [
         ('{"n": 1.10, "n": 12345678901234567890}', None, "object", None),
@@ -94,7 +95,7 @@ def test_ids_and_what_else_rides_on_a_call() -> None:
     assert codes_of(events) == ["odd_call", "odd_call"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("last", "reason", "raw"),
     [
         ({"done_reason": "stop"}, "stop", "stop"),
@@ -120,7 +121,7 @@ def test_a_model_that_was_only_loaded_said_nothing() -> None:
     assert codes_of(events) == ["empty_answer"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("rest", "failure", "words"),
     [
         ((), "interrupted", "finish reason"),
@@ -163,7 +164,7 @@ def test_logprobs_ride_on_the_part_they_came_with() -> None:
     assert end.meta["logprobs"] == [last]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("frame", "words"),
     [
         (line({"content": "a"}), "chat content"),

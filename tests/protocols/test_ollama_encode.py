@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from playground.core.messages import Message, MessagePart
 from playground.core.tools import FREEFORM, Tool, ToolChoice
 from tests.protocols.requests import (
@@ -16,7 +18,6 @@ from tests.protocols.requests import (
     results,
     user,
 )
-from tests.tables import each_row
 
 WHOLE = "Ollama sends the arguments of a call whole: they are not seen growing."
 
@@ -65,7 +66,7 @@ def test_system_and_tools() -> None:
 F, G = Tool("f"), Tool("g")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("choice", "names", "note"),
     [
         (ToolChoice(), ["f", "g"], None),
@@ -97,7 +98,7 @@ def test_what_a_tool_asks_for_in_vain_is_said() -> None:
     assert "free-form" in free[0]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("params", "expected", "noted"),
     [
         (
@@ -160,7 +161,7 @@ def test_a_turn_with_calls_and_its_results() -> None:
     assert "is_error" in "".join(notes(user("hi"), turn, answer))
 
 
-@each_row("text", ['{"x"', "[1]", "SELECT"])
+@pytest.mark.parametrize("text", ['{"x"', "[1]", "SELECT"])
 def test_arguments_must_be_an_object(text: str) -> None:
     (message,) = said(assistant(call("t1", text)))
     assert message["tool_calls"][0]["function"]["arguments"] == {}

@@ -21,12 +21,11 @@ from tests.protocols.frames import (
     parts_of,
     sse,
 )
-from tests.tables import each_row
 
 FINISH = chunk({}, "tool_calls")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("chunks", "text"),
     [
         ([chunk({"content": "a"}), chunk({"content": "b"}, "stop")], "ab"),
@@ -48,7 +47,7 @@ def test_text(chunks: list[Any], text: str) -> None:
     assert (facts["text"], facts["ended"], facts["tool_calls"]) == (text, "complete", [])
 
 
-@each_row(
+@pytest.mark.parametrize(
     "delta",
     [
         {"reasoning_content": "why"},
@@ -108,7 +107,7 @@ def test_q35_text_on_both_sides_of_a_call() -> None:
     assert kinds == [("text", "a"), ("call", "{}"), ("text", "b")]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("reasons", "called", "reason", "raw"),
     [
         (["stop"], False, "stop", "stop"),
@@ -147,7 +146,7 @@ def test_usage(usage: dict[str, Any]) -> None:
     assert end.cost == 0.5
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("more", "counts"),
     [
         ({}, (None, None, None)),
@@ -195,7 +194,7 @@ def test_logprobs_stay_on_the_part_whose_tokens_they_are() -> None:
     assert end.meta["logprobs"] == [{"token": "late", "logprob": -1}]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("pieces", "found"),
     [
         (["\n<th", "ink>", "hm</think>so"], 1),
@@ -255,7 +254,7 @@ def test_other_kinds_of_calls() -> None:
     assert (call["kind"], call["id"], call["arguments_raw"]) == ("function_call", None, "{}")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("frame", "words"),
     [
         (chunk({"content": "a", "role": None}), "chunk content"),
@@ -323,7 +322,7 @@ def _ended_by(message: dict[str, Any], *chunks: Any) -> list[Any]:
     return events_of("openai_chat", sse(chunk({"role": "assistant"}), *chunks, last, DONE))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("content", "text", "codes"),
     [
         ("Hall A.", "Hall A.", []),
@@ -340,7 +339,7 @@ def test_a_message_at_the_end_of_a_stream_is_compared_with_it(
     assert codes_of(events) == codes
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("listed", "codes"),
     [
         ('{"x": 1}', []),
@@ -358,7 +357,7 @@ def test_calls_at_the_end_of_a_stream_are_no_further_ones(listed: str, codes: li
     assert codes_of(events) == codes
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("reason", "native", "told"),
     [
         ("stop", "MALFORMED_FUNCTION_CALL", True),

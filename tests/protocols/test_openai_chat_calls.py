@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import pytest
+
 from playground.commands.decode import decode
 from tests import counted
 from tests.protocols.frames import DONE, calls, chunk, codes_of, events_of, fragment, parts_of, sse
-from tests.tables import each_row
 
 FINISH = chunk({}, "tool_calls")
 Expected = list[tuple[str | None, str, str | None]]
@@ -186,7 +187,7 @@ CALLS: list[tuple[str, list[Any], Expected]] = [
 ]  # fmt: skip
 
 
-@each_row(("chunks", "expected"), [c[1:] for c in CALLS], ids=[c[0] for c in CALLS])
+@pytest.mark.parametrize(("chunks", "expected"), [c[1:] for c in CALLS], ids=[c[0] for c in CALLS])
 def test_fragments_find_their_call(chunks: list[Any], expected: Expected) -> None:
     facts = decode("openai_chat", sse(*chunks, FINISH, DONE))
     found = [(c["id"], c["name"], c["arguments_raw"]) for c in facts["tool_calls"]]
@@ -243,7 +244,7 @@ def test_one_call_in_both_members_is_one_call() -> None:
     assert (len(parts), codes) == (2, [])
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("first", "then", "found", "codes"),
     [
         ('{"x":1}', {"x": 1}, ('{"x": 1}', True), []),

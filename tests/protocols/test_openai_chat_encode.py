@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from playground.core.messages import Message, MessagePart
 from playground.core.tools import FREEFORM, Tool, ToolChoice
 from tests.protocols.requests import (
@@ -17,7 +19,6 @@ from tests.protocols.requests import (
     results,
     user,
 )
-from tests.tables import each_row
 
 
 def body_of(*messages: Message, **changes: Any) -> dict[str, Any]:
@@ -57,7 +58,7 @@ def test_system_and_tools() -> None:
     assert "stream" not in body
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("quirk", "expected"),
     [
         ("max_completion_tokens", {"max_completion_tokens": 7}),
@@ -72,7 +73,7 @@ def test_quirks(quirk: str, expected: dict[str, Any]) -> None:
     assert "stream_options" not in body_of(quirks=("no_stream_options",))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("choice", "expected"),
     [
         (ToolChoice(), {}),

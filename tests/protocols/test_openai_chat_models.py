@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from playground.protocols.base import ModelInfo
 from playground.protocols.openai_chat.decode import models
-from tests.tables import each_row
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("entry", "expected"),
     [
         ({"id": "gpt", "object": "model", "created": 1, "owned_by": "x"}, ModelInfo("gpt")),
@@ -57,6 +58,6 @@ def test_models(entry: dict[str, Any], expected: ModelInfo) -> None:
     assert models([entry]) == (expected,)  # Together's list stands bare
 
 
-@each_row("value", [None, 1, "x", [], {}, {"data": {}}, {"data": [1, {}]}])
+@pytest.mark.parametrize("value", [None, 1, "x", [], {}, {"data": {}}, {"data": [1, {}]}])
 def test_what_is_no_list_yields_nothing(value: Any) -> None:
     assert models(value) == ()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from playground.core.tools import FREEFORM, Tool, ToolChoice
 from playground.protocols.openai_chat.request import QUIRKS
 from tests.protocols.requests import encoded, request
-from tests.tables import each_row
 
 FREE = Tool("sql", "", FREEFORM, format={"type": "text"})
 TOOLS = (Tool("f"), Tool("g", strict=True), FREE)
@@ -24,7 +25,7 @@ def tooled(choice: ToolChoice, *quirks: str, **changes: Any) -> tuple[list[str],
 F = {"type": "function", "function": {"name": "f"}}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("choice", "quirks", "names", "said", "note"),
     [
         (ToolChoice(allowed=("f",)), (), ["f"], None, "Only the allowed tools were sent"),

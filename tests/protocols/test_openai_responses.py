@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from playground.commands.decode import decode
 from playground.core.events import ResponseEnded, ResponseFailed, Warned
 from playground.protocols.openai_responses.decode import key_header, label, models
@@ -22,7 +24,6 @@ from tests.protocols.responses import (
     summary,
     text,
 )
-from tests.tables import each_row
 
 CREATED = event("created", response=body(status="in_progress"))
 ARGS = '{"x": 1}'
@@ -109,7 +110,7 @@ ROTATED = call(ARGS, id="fc_9")
 OTHER = '{"x": 2}'
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("values", "parts", "codes"),
     [
         # LM Studio: no deltas, only what is done.
@@ -276,7 +277,7 @@ def test_a_free_form_call_is_text() -> None:
 MCP = {"type": "mcp_call", "id": "m1", "name": "roll", "arguments": '{"d": 6}', "output": "3"}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("item", "kind", "name", "said"),
     [
         ({"type": "web_search_call", "id": "ws_1", "status": "completed"}, "server_call", "", ""),
@@ -308,7 +309,7 @@ def test_a_list_of_a_servers_tools_is_no_call_of_the_server() -> None:
     ]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("response", "reason", "raw"),
     [
         (body(message("a")), "stop", "completed"),
@@ -363,7 +364,7 @@ FLAT = {"type": "error", "code": "c2", "message": "Flat.", "param": None, "seque
 FAILED = completed(status="failed", error={"code": "c3", "message": "Failed."})
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("values", "error", "raw", "codes"),
     [
         ((NESTED, FAILED), FAILED["response"]["error"], "failed", []),
@@ -398,8 +399,8 @@ def test_an_error_keeps_what_was_said_and_no_call_is_whole() -> None:
     assert seen(read(*CALLED, NESTED, FAILED)) == [("call", ARGS, False)]
 
 
-@each_row("status", ["queued", "in_progress"])
-@each_row("items", [[], [message("Well")], [call(ARGS)]])
+@pytest.mark.parametrize("status", ["queued", "in_progress"])
+@pytest.mark.parametrize("items", [[], [message("Well")], [call(ARGS)]])
 def test_a_response_in_the_background_is_no_failure_and_not_whole(
     status: str, items: list[Any]
 ) -> None:
@@ -440,7 +441,7 @@ def test_small_words() -> None:
     assert [one.id for one in models({"data": [{"id": "a"}, 3, {}]})] == ["a"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     "response",
     [
         *(body(call(ARGS), status=one) for one in ("expired", "cancelled")),
@@ -455,7 +456,7 @@ def test_a_response_that_is_none_fails_whatever_it_holds(response: dict[str, Any
         assert ("boom" in bad(events).message) == ("error" in response)
 
 
-@each_row("status", ["failed", "incomplete", "cancelled"])
+@pytest.mark.parametrize("status", ["failed", "incomplete", "cancelled"])
 def test_an_item_that_came_to_no_end_is_not_complete(status: str) -> None:
     events = read(done(0, call(ARGS, status=status)), completed())
     assert seen(events) == [("call", ARGS, False)]
@@ -466,7 +467,7 @@ def test_an_item_that_came_to_no_end_is_not_complete(status: str) -> None:
 REPLAY = (added(0, call("")), args(0, ARGS), done(0, call(ARGS)))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("values", "parts", "codes"),
     [
         ((done(0, call(ARGS)), done(0, call(ARGS))), 1, ["item_again"]),
@@ -485,7 +486,7 @@ def test_a_call_that_is_done_again_counts_once(
     assert warned(events) == codes
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("listed", "codes"),
     [
         (call(ARGS), []),
@@ -514,8 +515,8 @@ def test_arguments_that_are_told_whole_are_sound_though_a_piece_was_lost() -> No
 TOLD = event("function_call_arguments.done", 0, arguments=ARGS)
 
 
-@each_row("empty", ["", "{}", " { } ", "null", {}], ids=repr)
-@each_row(
+@pytest.mark.parametrize("empty", ["", "{}", " { } ", "null", {}], ids=repr)
+@pytest.mark.parametrize(
     "came", [(args(0, ARGS),), (TOLD,), (args(0, ARGS), TOLD)], ids=["deltas", "told", "both"]
 )
 def test_an_empty_end_never_overrules_arguments_that_came(
@@ -528,7 +529,7 @@ def test_an_empty_end_never_overrules_arguments_that_came(
     assert "as_object" not in parts_of(events)[0][1].meta
 
 
-@each_row("empty", ["", "{}"])
+@pytest.mark.parametrize("empty", ["", "{}"])
 def test_arguments_that_are_told_empty_never_overrule_pieces(empty: str) -> None:
     told = event("function_call_arguments.done", 0, arguments=empty)
     events = read(added(0, call("")), args(0, ARGS), told, completed())
@@ -537,7 +538,7 @@ def test_arguments_that_are_told_empty_never_overrule_pieces(empty: str) -> None
     assert warned(events) == ["item_differs"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("first", "last", "text", "codes"),
     [
         (ARGS, ARGS, ARGS, []),
@@ -556,7 +557,7 @@ def test_announced_arguments_are_compared_with_the_end(
     assert warned(events) == codes
 
 
-@each_row("other", [{"name": "g"}, {"call_id": "call_9"}], ids=repr)
+@pytest.mark.parametrize("other", [{"name": "g"}, {"call_id": "call_9"}], ids=repr)
 def test_a_call_that_is_called_otherwise_at_its_end_is_told(other: dict[str, Any]) -> None:
     events = read(added(0, call("")), args(0, ARGS), done(0, call(ARGS, **other)), completed())
     assert seen(events) == [("call", ARGS, True)]
@@ -580,7 +581,7 @@ LISTED = message("On it.")
 TOLD_TEXT = event("output_text.done", 0, content_index=0, text="On it.")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("values", "wanted", "codes"),
     [
         # The content index counts deltas.
@@ -632,7 +633,7 @@ def test_the_end_of_a_message_is_compared_with_all_that_was_streamed(
 THOUGHT = [{"type": "reasoning_text", "text": "Why."}]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("values", "item"),
     [
         ((summary(0, "Wh"), summary(0, "y.", 1)), reasoning("Why.")),
@@ -647,6 +648,8 @@ def test_reasoning_is_compared_likewise(values: tuple[Any, ...], item: dict[str,
     assert parts_of(events)[-1][1].meta["block"] == item
 
 
-@each_row("type_", ["keepalive", "response.keep_alive", "response.rate_limits.updated", "ping"])
+@pytest.mark.parametrize(
+    "type_", ["keepalive", "response.keep_alive", "response.rate_limits.updated", "ping"]
+)
 def test_signs_of_life_are_not_told(type_: str) -> None:
     assert warned(read(CREATED, {"type": type_}, completed(message("a")))) == []

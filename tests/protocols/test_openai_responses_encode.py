@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from playground.core.messages import Message, MessagePart
 from playground.core.tools import FREEFORM, Tool, ToolChoice
 from tests.protocols import responses
@@ -19,7 +21,6 @@ from tests.protocols.requests import (
     results,
     user,
 )
-from tests.tables import each_row
 
 GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "start: /a+/"}
 WRITER = Tool("write", "Writes.", FREEFORM, format=GRAMMAR)
@@ -79,7 +80,7 @@ def test_system_and_tools() -> None:
 FEW = ToolChoice("required", allowed=("write", "gone"))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("choice", "expected"),
     [
         (ToolChoice(), None),
@@ -127,7 +128,7 @@ def test_quirks() -> None:
     assert "free-form tool write" in notes(quirks=("no_custom_tools",), tools=(WRITER,))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("params", "expected", "note"),
     [
         ({"max_tokens": 20, "temperature": 0}, {"max_output_tokens": 20, "temperature": 0}, ""),
@@ -213,7 +214,7 @@ HEAD: dict[str, Any] = {
 }
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("parts", "types", "note"),
     [
         # Nothing came of it, or what came of it cannot be sent.
@@ -261,7 +262,7 @@ def test_reasoning_in_the_open_goes_where_nothing_is_sealed() -> None:
 CUSTOM = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c", "name": "write"}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("part", "quirks", "sent"),
     [
         (own_call("c", '{"input": "aé"}', "write", type="custom", block=CUSTOM), (), "custom"),
@@ -300,7 +301,7 @@ def test_an_id_goes_out_once() -> None:
     assert [item.get("id") for item in items[:3]] == ["fc_1", None, None]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("model", "asked"),
     [("gpt-5-mini", True), ("o4-mini", True), ("gpt-4o-mini", False), ("openai/gpt-4.1", False)],
 )

@@ -14,7 +14,6 @@ from playground.core.errors import BadInput
 from playground.core.settings import PROTOCOLS
 from playground.protocols.parameters import SAME, THINKING, supported_params
 from tests.protocols.requests import encoded, request
-from tests.tables import each_row
 
 CONTRACT = Path(__file__).parents[2] / "docs" / "contract.md"
 INNER = {"gemini": "generationConfig", "ollama": "options"}
@@ -44,7 +43,7 @@ def test_the_names_are_those_of_the_contract() -> None:
     assert rows == [[row.get(name, "") for name in ("", *PROTOCOLS)] for row in SAME]
 
 
-@each_row("row", SAME, ids=lambda row: next(iter(row.values())))
+@pytest.mark.parametrize("row", SAME, ids=lambda row: next(iter(row.values())))
 def test_a_name_of_another_protocol_is_said_in_ones_own_or_refused(row: Mapping[str, str]) -> None:
     value: Any = ["x"] if row.get("") == "stop" else 1
     for there in set(row.values()) - {row.get("")}:
@@ -87,7 +86,7 @@ def check_wish(target: str, params: dict[str, Any], cell: str, expected: Any) ->
         assert said == expected
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("protocol", "params", "expected"),
     [
         ("anthropic", {"top_k": 5, "metadata": {"user_id": "u"}}, None),
@@ -118,7 +117,7 @@ def test_a_protocol_s_own_are_sent_as_they_are(
     assert (expected or params).items() <= sent(protocol, params).items()
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("protocol", "params", "words"),
     [
         ("gemini", {"banana": 1}, "gemini has no banana"),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from playground.core.tools import Tool
 from playground.protocols.registry import CODECS
 from tests.protocols.requests import encoded, request
-from tests.tables import each_row
 
 CLOSED: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 OPTIONAL = {**CLOSED, "properties": {"x": {"type": "string"}}}
@@ -35,7 +36,7 @@ NAMED = "takes names of 1 to"
 LOOSE = "needs `additionalProperties: false` of every object"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("tools", "word", "refusing"),
     [
         ((Tool("a.b"),), NAMED, "anthropic openai_chat openai_responses"),
@@ -58,7 +59,7 @@ LOOSE = "needs `additionalProperties: false` of every object"
         (lists(481, 2), "about 960 items in all in a request, not 962", "gemini"),
     ],
 )
-@each_row("protocol", CODECS)
+@pytest.mark.parametrize("protocol", CODECS)
 def test_what_will_be_refused_is_said(
     protocol: str, tools: tuple[Tool, ...], word: str, refusing: str
 ) -> None:
@@ -81,7 +82,7 @@ def test_a_schema_of_any_depth_is_judged() -> None:
     assert sent.notes
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("model", "strict", "told"),
     [
         ("gpt-5.5", False, True),
@@ -96,7 +97,7 @@ def test_a_schema_of_any_depth_is_judged() -> None:
         ("gpt-5.4-mini", True, True),
     ],
 )
-@each_row("protocol", ["openai_chat", "openai_responses"])
+@pytest.mark.parametrize("protocol", ["openai_chat", "openai_responses"])
 def test_older_models_of_openai_take_lookaround_in_tools_that_are_not_strict(
     protocol: str, model: str, strict: bool, told: bool
 ) -> None:

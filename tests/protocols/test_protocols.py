@@ -7,7 +7,6 @@ import pytest
 from playground.core.errors import BadInput
 from playground.core.settings import PROTOCOLS
 from playground.protocols.registry import CODECS, codec
-from tests.tables import each_row
 
 
 def test_the_table_holds_what_it_says() -> None:
@@ -16,7 +15,7 @@ def test_the_table_holds_what_it_says() -> None:
     assert codec("openai_chat").key_header("k", ()) == {"authorization": "Bearer k"}
 
 
-@each_row("name", ["", "nonsense", "Anthropic"])
+@pytest.mark.parametrize("name", ["", "nonsense", "Anthropic"])
 def test_an_unknown_protocol_is_refused_with_a_sentence(name: str) -> None:
     with pytest.raises(BadInput, match=r"choose one of anthropic, openai_chat.*\.$"):
         codec(name)

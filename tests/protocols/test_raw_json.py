@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from playground.protocols.raw_json import MOST_DEEP, Quoted, joined, parse_json
 from tests.protocols.frames import UNHURRIED
-from tests.tables import each_row
 
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text()),
@@ -31,7 +30,7 @@ def test_a_member_is_quoted_to_the_letter(before: Any, value: Any, indent: Any) 
     assert json.loads(found) == value
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "path", "found"),
     [
         ('{"a": 1.10}', ("a",), "1.10"),
@@ -58,7 +57,7 @@ def test_what_is_parsed_is_what_json_says(value: Any, escaped: bool) -> None:
 LONG = "7" * 309
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "found"),
     [
         ("[1e999, -1E+400]", ["1e999", "-1E+400"]),
@@ -81,7 +80,7 @@ def test_what_is_parsed_can_be_written_again() -> None:
     assert json.loads(json.dumps(value, allow_nan=False)) == value
 
 
-@each_row("fill", ["", "0", '"[[[[{{{{\\""', '["a"], []'])
+@pytest.mark.parametrize("fill", ["", "0", '"[[[[{{{{\\""', '["a"], []'])
 def test_depth_is_what_brackets_outside_of_texts_make(fill: str) -> None:
     spare = fill.startswith("[")
     deepest = "[" * (MOST_DEEP - spare) + fill + "]" * (MOST_DEEP - spare)

@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from playground.core.events import RequestSent
 from playground.core.tools import Tool
 from playground.protocols.registry import codec
@@ -21,7 +23,6 @@ from tests.protocols.requests import (
     results,
     user,
 )
-from tests.tables import each_row
 
 MORE = Tool("h", "Does h.", {"type": "object", "properties": {}})
 HISTORY = (user("Do f."), assistant(call("c1")), results(result("c1", "done")))
@@ -38,7 +39,7 @@ def changed(old: RequestSent, new: RequestSent) -> RequestChanges:
     return changes
 
 
-@each_row("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_first_block_that_differs_is_named_in_every_protocol(protocol: str) -> None:
     before = sent(protocol, *HISTORY)
     went_on = changed(before, sent(protocol, *HISTORY, assistant(call("c2")), user("Go on.")))
@@ -94,7 +95,7 @@ def test_marks_of_the_cache_that_move_change_no_block_and_are_named() -> None:
     assert [(c.pointer, c.old, c.new) for c in changes.settings] == [("/temperature", "2", "3")]
 
 
-@each_row("old, new", [("{", "{}"), ("[]", "{}"), ("{}", '"text"')])
+@pytest.mark.parametrize(("old", "new"), [("{", "{}"), ("[]", "{}"), ("{}", '"text"')])
 def test_what_is_no_object_is_not_compared(old: str, new: str) -> None:
     bodies = [RequestSent(1, "anthropic", "POST", "https://a", {}, text) for text in (old, new)]
     assert request_changes(*bodies) is None

@@ -15,7 +15,7 @@ from playground.core.tools import Content, Tool, ToolChoice
 from playground.protocols.gemini import limits
 from playground.protocols.registry import CODECS, REQUEST_READERS
 from playground.protocols.request import AnswerMessage, PromptMessage, RequestNotes, ResultMessage
-from tests.tables import each_row, rest_slow
+from tests.tables import rest_slow
 
 WORDS = (
     *("messages", "role", "content", "type", "text", "tool_calls", "function", "name", "images"),
@@ -102,7 +102,7 @@ def test_what_was_written_is_read_back(protocol: str) -> None:
 MCP = {"type": "mcp", "server_label": "s", "name": "look"}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("choice", "read", "noted"),
     [
         ({"type": "function", "name": "look"}, ToolChoice("tool", "look"), False),

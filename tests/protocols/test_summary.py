@@ -13,7 +13,6 @@ from playground.commands.decode import decode, decoded_text
 from playground.core.errors import BadInput
 from playground.protocols.registry import CODECS
 from tests.protocols.frames import DONE, calls, chunk, fragment, message, sse
-from tests.tables import each_row
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / os.environ.get("PLAYGROUND_RECORDINGS", "../shared/recordings")
@@ -40,7 +39,7 @@ def test_there_are_recordings() -> None:
         pytest.skip(WITHOUT)
 
 
-@each_row("folder", RECORDINGS, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", RECORDINGS, ids=lambda folder: folder.name)
 def test_the_facts_are_those_on_record(folder: Path) -> None:
     meta, expected = _read(folder / "meta.json"), _read(folder / "expected.json")
     body = next(path for name in BODIES if (path := folder / name).exists()).read_bytes()
@@ -77,14 +76,14 @@ KEYS = [
 ]
 
 
-@each_row("body", [b"", b"<html>", sse(chunk({"content": "a"}, "stop"), DONE)])
+@pytest.mark.parametrize("body", [b"", b"<html>", sse(chunk({"content": "a"}, "stop"), DONE)])
 def test_the_shape_is_always_whole_and_plain_json(body: bytes) -> None:
     facts = decode("openai_chat", body)
     assert list(facts) == KEYS
     assert json.loads(json.dumps(facts, allow_nan=False)) == facts
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "arguments", "state"),
     [
         ('{"a": 1}', {"a": 1}, "object"),

@@ -18,7 +18,6 @@ from playground.protocols.vendor_limits import (
     protocol_of,
     tables_for,
 )
-from tests.tables import each_row
 
 Json = dict[str, Any]
 TEXT: Json = {"type": "string", "description": "Some text."}
@@ -39,7 +38,7 @@ def with_parameter(**schema: Any) -> Tool:
     return replace(GOOD, parameters={**GOOD.parameters, "properties": properties})
 
 
-@each_row("name", known_providers())
+@pytest.mark.parametrize("name", known_providers())
 def test_lint_when_any_protocol_or_profile_is_named_checks_its_protocol(name: str) -> None:
     assert protocol_of(name) in PROTOCOLS
     assert [one for one in findings(GOOD, (name,)) if one.severity == "refused"] == []
@@ -56,7 +55,7 @@ def test_lint_when_a_name_is_unknown_lists_all_names() -> None:
         assert name in str(refused.value)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("profile", "tool", "message"),
     [
         (
@@ -113,7 +112,7 @@ def test_vendor_limit_when_a_tool_exceeds_it_names_the_vendor(
     assert [one for one in findings(tool) if one.profile] == []
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("profile", "count", "messages"),
     [
         ("groq", 128, []),
@@ -133,7 +132,7 @@ def test_vendor_limit_when_there_are_many_tools_replaces_the_protocols(
     assert [one.message for one in refused] == messages
 
 
-@each_row(("profile", "holds"), [("openai", True), ("azure", True), ("groq", False)])
+@pytest.mark.parametrize(("profile", "holds"), [("openai", True), ("azure", True), ("groq", False)])
 def test_limit_of_single_models_when_a_vendor_has_others_does_not_hold(
     profile: str, holds: bool
 ) -> None:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from playground.core.events import CallChecked, CallDecided, CallInterrupted, CallStarted
 from playground.core.rule_proposals import Proposal, proposal
 from playground.core.rules import Rule, base_of, content
@@ -18,7 +20,6 @@ from playground.web.rules_view import (
 from tests.factories import DIGEST, WEATHER, Log, turn_with_calls
 from tests.render.logs import NASTY
 from tests.render.page import ENV, roots
-from tests.tables import each_row
 
 READS = Rule("*", "run", id="r1", read_only=True)
 PARIS = {"": {"equals": {"city": "Paris"}}}
@@ -36,7 +37,7 @@ def shown(choice: RuleChoice, *there: Rule, log: Log | None = None) -> tuple[Rul
     return rule_panel(session, call, choice, offered, there), offered
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("choice", "there", "words", "line"),
     [
         (RuleChoice(), (), "Rule 1 of this session: run get_weather",
@@ -157,7 +158,7 @@ def test_a_waiting_call_is_told_which_rule_is_about_it_and_may_renew_it() -> Non
     assert (asks.why, asks.renew) == ("The rule asks for approval.", "")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("rules", "chips"),
     [
         ((), ()),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from playground.core.serialization import to_data
 from playground.core.tools import Content, ToolResult
 from playground.render.arguments import indent_json
@@ -16,10 +18,9 @@ from playground.web.session.view import (
     past_of,
 )
 from tests.factories import Log
-from tests.tables import each_row
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "problems", "told"),
     [
         ("", None, ResultCheck("empty", "Nothing written: the model reads an empty result.")),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import pytest
+
 from playground.core.events import RequestSent, ResponseEnded, Usage
 from playground.core.session import Session, Turn
 from playground.render.view import View, model_names
@@ -12,7 +14,6 @@ from playground.render.wire_rows import WireRows
 from playground.web.side_by_side import Lane, beside_page, lane, measures, pieces, status_line
 from tests.factories import Log, session, settings, turn_with_calls
 from tests.render.page import ENV, NOW_MS, roots
-from tests.tables import each_row
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'\u202e"
 
@@ -43,7 +44,7 @@ def of(*turns: Turn) -> Session:
     return Session("s1", settings=settings(), turns=list(turns), items=list(turns))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("turns", "expected"),
     [
         ((), ("–", "–", "–", "–", "0", "–")),
@@ -80,7 +81,7 @@ def test_measures_are_of_the_run_that_the_last_prompt_began() -> None:
     assert amounts(log.session())["calls"] == "2"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("made", "open", "busy"),
     [
         (view(), True, ""),
@@ -100,7 +101,7 @@ def lanes(*states: str, **changes: object) -> list[Lane]:
     return [replace(one, **changes) for one in made]  # type: ignore[arg-type]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("made", "words"),
     [
         (lanes("idle", "failed"), "nothing runs"),
@@ -116,7 +117,7 @@ def test_all_in_one_line(made: list[Lane], words: str) -> None:
     assert status_line(made) == words
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("models", "expected"),
     [
         ([("a", "x"), ("b", "x")], ["a", "b"]),

@@ -29,7 +29,7 @@ from playground.render.paging import PORTION, upto_from
 from tests.factories import DIGEST, WEATHER, Log, settings, turn_with_calls
 from tests.render.logs import NASTY
 from tests.render.page import ENV, Live, Node, parse
-from tests.tables import each_row, rest_slow
+from tests.tables import rest_slow
 
 SEARCH_RESULTS = {
     "type": "web_search_tool_result",
@@ -56,7 +56,7 @@ def drawn(kind: PartKind, text: str = "", name: str = "", **meta: Any) -> Node:
     return parse(block(ENV, live.view, "call-1-0" if kind == "call" else "part-1-0"))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("meta", "size"),
     [
         ({}, 0),
@@ -94,7 +94,7 @@ def test_a_search_by_the_provider() -> None:
     assert "javascript:alert(1)" in came.text
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("meta", "told"),
     [
         ({"block": {"type": "web_search_call", "action": {"query": "tides"}}}, "tides"),

@@ -25,7 +25,7 @@ from tests.factories import WEATHER, Log
 from tests.factories import settings as settings_of
 from tests.render.logs import STORIES
 from tests.render.page import ENV, Live, Node, Page, at, first_drawable, parse, roots
-from tests.tables import each_row, rest_slow
+from tests.tables import rest_slow
 
 
 @st.composite
@@ -192,7 +192,7 @@ def test_the_stories_tell_every_kind_of_event() -> None:
     assert told == set(get_args(Event))
 
 
-@each_row("name", STORIES)
+@pytest.mark.parametrize("name", STORIES)
 def test_each_block_has_one_root_that_bears_its_id(name: str) -> None:
     events = STORIES[name]
     live = Live(events)
@@ -215,14 +215,14 @@ def test_each_block_has_one_root_that_bears_its_id(name: str) -> None:
     }
 
 
-@each_row("name", STORIES)
+@pytest.mark.parametrize("name", STORIES)
 def test_ids_are_unique(name: str) -> None:
     page = at(STORIES[name], len(STORIES[name]))
     ids = [node.attributes["id"] for node in page.tree.walk() if "id" in node.attributes]
     assert len(ids) == len(set(ids))
 
 
-@each_row(
+@pytest.mark.parametrize(
     "id", ["", "x", "head-1", "turn-0", "turn-9", "call-1-0", "part-1-1", "call-1-99", "list; x"]
 )
 def test_a_block_that_is_not_there(id: str) -> None:
@@ -232,7 +232,7 @@ def test_a_block_that_is_not_there(id: str) -> None:
         block(ENV, live.view, id)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("touches", "left"),
     [
         ([("a", "changed"), ("a", "changed")], ["a changed"]),

@@ -26,7 +26,6 @@ from playground.render.wire_rows import WireRows
 from tests.factories import DIGEST, Log, turn_with_calls
 from tests.protocols import answers
 from tests.render.page import ENV
-from tests.tables import each_row
 
 SCHEMA = Problem("schema", "minutes is a string.", "/minutes", fix="30")
 
@@ -51,7 +50,7 @@ def offered(log: Log, **changes: Any) -> str:
     return f"{offer.lead}: {' '.join(flags)}".strip()
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("log", "wanted"),
     [
         (asked("get_weather", {"city": "Paris"}), "run: run edit"),
@@ -129,7 +128,7 @@ def test_the_forms_tell_how_much_was_shown() -> None:
     assert f'name="seen" value="{length}"' in whole
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("fixes", "wanted"),
     [
         (("7", "30"), '{"title": "7", "minutes": 30}'),
@@ -169,7 +168,7 @@ def test_hidden_characters_are_counted() -> None:
     assert card_of(asked("get\n\u2003weather\t", "{}")).hidden == 3
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "arguments", "padded"),
     [
         ("get_weather", '{"city": "a' + " " * 9 + 'b"}', True),
@@ -241,7 +240,7 @@ def test_who_and_how_long() -> None:
     assert (shown.words, shown.tone, shown.took) == ("ran", "ran", "182 ms")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("tool", "line"),
     [
         (Tool("a"), "mock"),
@@ -280,7 +279,7 @@ def test_the_card_says_why_a_call_is_left_to_the_person() -> None:
     assert offered(unknown, call_id="1.0") == "run: run edit"
 
 
-@each_row("protocol", ["anthropic", "openai_responses", "gemini", "ollama"])
+@pytest.mark.parametrize("protocol", ["anthropic", "openai_responses", "gemini", "ollama"])
 def test_a_call_that_has_ended_is_complete_while_the_answer_goes_on(protocol: str) -> None:
     """As soon as the wire says so: another call may stream for minutes."""
     decoder, log = codec(protocol).decoder(200), Log().start().prompt().request()

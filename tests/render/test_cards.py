@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from playground.render import paging
 from playground.render.paging import query_of, shown_from, spelled, with_more
-from tests.tables import each_row
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "shown"),
     [
         ("", {}),
@@ -29,7 +30,7 @@ def test_each_click_shows_a_hundred_more() -> None:
     assert (shown, spelled(shown), shown_from(spelled(shown))) == ({1: 300}, "1.300", shown)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("block_id", "query"),
     [
         ("call-3-7", ""),
@@ -44,7 +45,7 @@ def test_a_link_to_a_call_shows_it(block_id: str, query: str) -> None:
     assert query_of(block_id) == query
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "pieces"),
     [
         ("", [0]),

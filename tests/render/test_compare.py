@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from playground.core.session_diff import Side, align, side
 from playground.core.value_diff import SHOWN_TEXT, JsonChange, in_sight, text_changes
 from playground.render.paging import CARDS, Shown
@@ -25,7 +27,6 @@ from playground.web.compare_view import (
 from tests.core.sides import Turns, logged, sided
 from tests.factories import Log, settings
 from tests.render.page import ENV, Node, parse
-from tests.tables import each_row
 
 A, B, C = ("look_up", {"id": 1}), ("add_event", {"title": "x"}), ("look_up", {"id": 2})
 
@@ -206,7 +207,7 @@ def test_what_is_cut_in_sight_says_how_much_is_left_out() -> None:
     assert all(len(one.text) < SHOWN_TEXT + 200 for one in pieces)
 
 
-@each_row("count", [2, 3, 4])
+@pytest.mark.parametrize("count", [2, 3, 4])
 def test_a_column_for_each(count: int) -> None:
     kept: list[Sequence[Turns]] = [[[A], "x"], [[B], "x"], [[C], "x"], ["x"]]
     tree = drawn(sessions(*kept[:count]))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from playground.core.session_diff import Measure, Side, align, side
 from playground.web.compare_view import deltas, measures, summary
 from tests.core.sides import sided
 from tests.factories import Log
-from tests.tables import each_row
 
 KNOWN = Measure(2, 1, 1_000, 1_000, 200, 0.01)
 
@@ -24,7 +25,7 @@ DELTAS: Sequence[tuple[Measure, list[str]]] = (
 )
 
 
-@each_row(("other", "wanted"), DELTAS)
+@pytest.mark.parametrize(("other", "wanted"), DELTAS)
 def test_deltas(other: Measure, wanted: list[str]) -> None:
     assert deltas(KNOWN, other) == wanted
 
@@ -48,7 +49,7 @@ MEASURES: Sequence[tuple[Measure, list[str]]] = (
 )  # fmt: skip
 
 
-@each_row(("took", "wanted"), MEASURES)
+@pytest.mark.parametrize(("took", "wanted"), MEASURES)
 def test_measures(took: Measure, wanted: list[str]) -> None:
     assert measures(took) == wanted
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from playground.core.events import (
     CallDecided,
     CallDoubted,
@@ -12,7 +14,6 @@ from playground.render.block_contents import bar_segments, drawn
 from playground.render.view import View
 from playground.render.wire_rows import WireRows
 from tests.factories import Log, turn_with_calls
-from tests.tables import each_row
 
 
 def prefix_of(*pieces: str) -> str:
@@ -23,7 +24,7 @@ def prefix_of(*pieces: str) -> str:
     return str(values["prefix"])
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("raw", "readable"),
     [
         ("", ""),
@@ -56,7 +57,7 @@ def test_a_long_session_has_a_short_bar() -> None:
     assert len(bar_segments(log.session())) <= 1000
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "offset", "marked"),
     [
         ('{"minutes": "30", "a', 12, (12, 4)),

@@ -13,13 +13,12 @@ from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 from playground.render.environment import CompiledTemplates, environment
-from tests.tables import each_row
 
 TEMPLATES = Path(__file__).parents[2] / "templates"
 ENV = environment(TEMPLATES)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("value", "printed"),
     [
         ("<b>\u202e\ud800", "&lt;b&gt;\\u202e\\ud800"),
@@ -35,7 +34,7 @@ def test_everything_printed_is_escaped_and_made_visible(value: object, printed: 
     )
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("source", "sent"),
     [
         ('<a\n  id="b"\n  hidden>c</a>', '<a id="b" hidden>c</a>'),
@@ -82,7 +81,7 @@ ALONE = "shared.html"
 (tests/exchange/test_html.py)."""
 
 
-@each_row("path", sorted(TEMPLATES.glob("*.html")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(TEMPLATES.glob("*.html")), ids=lambda path: path.name)
 def test_templates_compile_and_keep_to_the_policy(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     ENV.get_template(path.name)

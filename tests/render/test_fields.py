@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from playground.core.events import Problem
 from playground.render.arguments import as_typed, flat, flat_rows, rows_of
 from playground.schema.form import fields, form_of
-from tests.tables import each_row
 
 SCHEMA = {
     "type": "object",
@@ -34,7 +35,7 @@ def test_a_problem_stands_at_its_field_or_with_the_others() -> None:
     assert numbers == sorted(set(numbers))
 
 
-@each_row(
+@pytest.mark.parametrize(
     "form",
     [
         {"integer:/n": ["3x"]},

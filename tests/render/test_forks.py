@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from playground.core.reducer import Spot
 from playground.core.tools import Tool
 from playground.web.forks import ForkForm, branch_lines, fork_fragment, parent_name, wrote_files
 from tests.factories import settings, turn_with_calls
 from tests.render.page import ENV, NOW_MS
-from tests.tables import each_row
 
 FORM = ForkForm("s1", "A title", True, "turn", "2", settings(), ["simulator"])
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "value", "words"),
     [
         ("prompt", "1", "Another prompt in place of prompt 1"),
@@ -38,7 +39,7 @@ def test_the_form_says_what_is_not_taken_over() -> None:
     assert "The scratch folder is not copied" in foreign
 
 
-@each_row(("value", "shown"), [(0.5, "0.5"), (2, "2"), (None, ""), ("warm", "")])
+@pytest.mark.parametrize(("value", "shown"), [(0.5, "0.5"), (2, "2"), (None, ""), ("warm", "")])
 def test_the_temperature_is_shown_as_it_is_typed(value: object, shown: str) -> None:
     form = replace(FORM, settings=settings(params={"temperature": value}))
     assert form.temperature == shown

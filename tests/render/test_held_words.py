@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from playground.core.events import PartEnded, PartStarted, RequestReceived, SessionStarted, Tapped
 from playground.core.session import Turn
 from playground.core.settings import Profile
 from playground.render.card import denial_words, unheld_words
 from tests.factories import Log, settings
-from tests.tables import each_row
 
 
 def answer(protocol: str, *parts: tuple[str, dict[str, object]], held: bool = True) -> Turn:
@@ -37,8 +38,8 @@ def test_what_the_client_runs_beside_its_calls_is_said_not_to_be_held() -> None:
     assert unheld_words(answer("openai_responses", parts[0])) == ""
 
 
-@each_row(
-    "metas, costly",
+@pytest.mark.parametrize(
+    ("metas", "costly"),
     [
         ([SIGNED, {}, {}], [True, False, False]),
         ([SIGNED, SIGNED], [False, False]),

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,7 +36,6 @@ from playground.render.replay_timeline import (
 from tests.factories import DIGEST, Log, turn_with_calls
 from tests.render.logs import STORIES
 from tests.render.page import at
-from tests.tables import each_row
 
 SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), max_size=14)
 
@@ -82,7 +82,7 @@ def test_nothing_changes_its_lane_while_time_goes_on(
     }
 
 
-@each_row("name", STORIES)
+@pytest.mark.parametrize("name", STORIES)
 def test_the_stories_keep_their_lanes(name: str) -> None:
     events = STORIES[name]
     seen: dict[tuple[str, str, int], int] = {}
@@ -171,7 +171,7 @@ def test_lanes_share_the_height_and_leave_room_for_the_person() -> None:
     assert second.y + second.height <= HEIGHT - PERSON
 
 
-@each_row("count", [1, MOST_LANES, MOST_LANES + 1, 40])
+@pytest.mark.parametrize("count", [1, MOST_LANES, MOST_LANES + 1, 40])
 def test_more_calls_than_lanes_share_the_last_and_say_so(count: int) -> None:
     drawn = drawing(in_lanes(plain([(n, 100) for n in range(count)])), 1000)
     assert (len(drawn.bars), drawn.lanes) == (count, min(count, MOST_LANES))
@@ -192,7 +192,7 @@ def test_the_list_beside_the_bar_is_short() -> None:
     assert drawing((), 0).bars == ()
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("segment", "words"),
     [
         (Segment("tool", 0, 9, "b", 182, "get_weather", "1.2", lane=1, lanes=3),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from playground.core.events import (
     CallDecided,
     ResponseEnded,
@@ -27,10 +29,9 @@ from playground.render.limits import (
 )
 from tests.factories import Log, settings, turn_with_calls
 from tests.render.page import Live, Page, at
-from tests.tables import each_row
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("limits", "words"),
     [
         (Limits(), "10 turns · 32 calls"),
@@ -52,7 +53,7 @@ def test_a_limit_is_written_as_a_person_types_it() -> None:
     assert [limit_text(name, tiny) for name in LIFTED] == ["1000000000", "0.0001", "0.01", ""]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("dollars", "words"),
     [(0, "$0.00"), (0.5, "$0.50"), (0.0123, "$0.0123"), (0.012, "$0.012"), (12, "$12.00"),
      (0.00001, "under $0.0001"), (1234.5, "$1,234.50")],
@@ -84,7 +85,7 @@ def continued() -> Log:
     return log.add(ResponseEnded("stop", usage=A))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("log", "words"),
     [
         (Log().start().prompt(), ""),
@@ -124,7 +125,7 @@ PAUSES: list[tuple[RunPaused, str, str, str]] = [
 LIMITED = settings(limits=Limits(max_run_tokens=5000, max_cost=0.25, max_minutes=1.5))
 
 
-@each_row(("event", "sentence", "raises", "value"), PAUSES)
+@pytest.mark.parametrize(("event", "sentence", "raises", "value"), PAUSES)
 def test_each_pause_has_a_sentence_and_a_way_on(
     event: RunPaused, sentence: str, raises: str, value: str
 ) -> None:

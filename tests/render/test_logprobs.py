@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from playground.render.block_contents import MOST, Odds, TokenOdds, odds
-from tests.tables import each_row
 
 OPENAI = [
     {"token": "Hi", "logprob": 0.0, "top_logprobs": [
@@ -22,7 +23,7 @@ GEMINI = {
 HI = TokenOdds("Hi", "100.0", (("Oh", "50.0"),))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("logprobs", "tokens"),
     [
         (None, None),

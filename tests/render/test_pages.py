@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 
+import pytest
+
 from playground.core.events import Logged
 from playground.exchange.tool_export import OnWire
 from playground.protocols.lint import Assessment, Finding, ToolAcceptance
@@ -28,7 +30,6 @@ from playground.web.tools.view import (
 from tests.factories import ADD_EVENT, ASK_ME, SIMULATOR, WEATHER
 from tests.render.logs import NASTY, STORIES
 from tests.render.page import ENV, NOW_MS, Live, Node, parse, roots
-from tests.tables import each_row
 
 ROWS = [
     SessionRow("a", NASTY, "waiting", NOW_MS - 1000, NASTY, 3, 2),
@@ -114,7 +115,7 @@ def tree(name: str) -> Node:
     return parse(re.sub(r"^<!doctype html>", "", page_of(name)))
 
 
-@each_row("name", PAGES)
+@pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_well_formed_and_holds_no_markup_from_data(name: str) -> None:
     page_of(name).encode("utf-8")
     page = tree(name)
@@ -128,7 +129,7 @@ def test_a_page_is_well_formed_and_holds_no_markup_from_data(name: str) -> None:
     assert "{{ 7 * 7 }}" in page.text or NASTY[:8] not in page.text
 
 
-@each_row("name", PAGES)
+@pytest.mark.parametrize("name", PAGES)
 def test_a_page_can_be_used_without_seeing_it(name: str) -> None:
     page = tree(name)
     ids = [node.attributes["id"] for node in page.walk() if "id" in node.attributes]

@@ -15,7 +15,7 @@ from playground.render.view import View
 from playground.render.wire_rows import WireRows
 from tests.render.logs import STORIES
 from tests.render.page import ENV, NOW_MS, Live, Page, frame_bytes, parse
-from tests.tables import each_row, rest_slow
+from tests.tables import rest_slow
 
 FIXED = Fixed("s1", "A title", NOW_MS)
 
@@ -40,7 +40,7 @@ def applied(made: dict[str, Any], view: View) -> Page:
     return page
 
 
-@each_row("name", STORIES)
+@pytest.mark.parametrize("name", STORIES)
 def test_a_replay_ends_as_a_fresh_page(name: str) -> None:
     events = STORIES[name]
     made = json.loads(json.dumps(replayed(events)))
@@ -51,7 +51,7 @@ def test_a_replay_ends_as_a_fresh_page(name: str) -> None:
         assert str(page.tree.find(name)) == str(parse(block(ENV, end.view, name)).children[0])
 
 
-@each_row("name", STORIES)
+@pytest.mark.parametrize("name", STORIES)
 def test_frames_are_few_and_in_order(name: str) -> None:
     events = STORIES[name]
     made = replayed(events)

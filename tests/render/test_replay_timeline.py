@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from playground.core.events import Logged
 from playground.render.replay_timeline import played, reel
 from tests.factories import START_MS, Log
 from tests.render.logs import STORIES
 from tests.render.test_replay import layout
-from tests.tables import each_row
 
 
-@each_row("name", STORIES)
+@pytest.mark.parametrize("name", STORIES)
 def test_what_arrived_is_in_the_order_of_the_log_and_of_time(name: str) -> None:
     found = layout(name)
     assert [one for one in found.arrivals if isinstance(one, Logged)] == STORIES[name]

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from playground.core.events import RequestSent
 from playground.web.session.wire_view import NextRequest, request_fragment, setup_notes, shortened
 from tests.render.logs import NASTY
 from tests.render.page import ENV, parse
-from tests.tables import each_row
 
 
 def request(body: str, **more: object) -> NextRequest:
@@ -14,7 +15,7 @@ def request(body: str, **more: object) -> NextRequest:
     return NextRequest("row", sent, **more)  # type: ignore[arg-type]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("value", "kept"),
     [
         ("short", "short"),
@@ -45,7 +46,7 @@ def test_the_layout_keeps_the_digits() -> None:
     assert '"e": [true, null, "é"]' in told
 
 
-@each_row("body", ["no json", "[" * 100_000, '["' + "a b " * 40_000 + '"'])
+@pytest.mark.parametrize("body", ["no json", "[" * 100_000, '["' + "a b " * 40_000 + '"'])
 def test_what_cannot_be_laid_out_is_shown_in_part(body: str) -> None:
     assert "".join(one.text for one in request(body).tokens)[:2] == body[:2]
 

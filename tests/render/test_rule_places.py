@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from playground.core.tools import Tool
 from playground.web.rules_view import MOST_PLACES, places, strange
-from tests.tables import each_row
 
 TEXT = {"type": "string"}
 PLACE = {"type": "object", "properties": {"city": TEXT, "a/b": TEXT}}
@@ -31,7 +32,7 @@ def test_the_places_to_choose_from() -> None:
     assert len(places(many)) == MOST_PLACES
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("pointer", "said"),
     [
         ("", ""),
@@ -50,7 +51,7 @@ def test_a_place_that_there_is_not_is_told(pointer: str, said: str) -> None:
     assert strange(Tool("weather", parameters=SCHEMA), pointer) == said
 
 
-@each_row("schema", [{}, {"type": "object"}, {"$ref": "#/a", "properties": {}}])
+@pytest.mark.parametrize("schema", [{}, {"type": "object"}, {"$ref": "#/a", "properties": {}}])
 def test_an_open_schema_is_believed(schema: dict[str, Any]) -> None:
     assert strange(Tool("weather", parameters=schema), "/x") == ""
     bare = Tool("now", parameters={"type": "object", "properties": {}})

@@ -26,7 +26,6 @@ from playground.web.rules_view import (
     rules_panel,
 )
 from tests.render.page import ENV
-from tests.tables import each_row
 
 TEXTS = st.one_of(
     st.text(max_size=8),
@@ -52,7 +51,7 @@ def test_the_form_reads_back_as_the_rule(when: dict[str, Any]) -> None:
     assert repr(data["when"]) == repr(when)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("test", "text", "value"),
     [
         ("equals", "Paris", "Paris"),
@@ -69,7 +68,7 @@ def test_how_a_value_is_read(test: str, text: str, value: Any) -> None:
     assert read_value(test, text) == value
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("tests", "said"),
     [
         ([TestLine("", "equals", "x")], "Name the argument to compare with 'x'"),
@@ -114,7 +113,7 @@ def test_what_a_binding_says() -> None:
     assert [row.stale for row in rows] == [True, False, False, False]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("first", "rule", "shadowed"),
     [
         (Rule("*", "ask"), Rule("a", "run"), True),

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from html import unescape
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +27,6 @@ from playground.render.blocks import touched
 from playground.render.call_status import seconds
 from tests.factories import DIGEST, turn_with_calls
 from tests.render.page import Live, Page, at
-from tests.tables import each_row
 
 LINE = "a line that was printed, \u202e and <b>one</b> more\n"
 PIECE = LINE * 60
@@ -104,7 +104,7 @@ def test_the_end_of_what_was_printed_stays_and_says_what_came_before() -> None:
     assert "11 degrees" in card.text
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("how", "result", "words"),
     [
         ("stopped with the run", None, ["stopped in the background", "its effect is unknown"]),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 
+import pytest
+
 from playground.core.servers import Server
 from playground.core.tools import Tool
 from playground.engine.servers import OfferedTool
 from playground.executors.mcp.connection import ListedTool
 from playground.web.servers import difference, hidden, server_form
-from tests.tables import each_row
 
 
 def test_the_editor_shows_a_server_as_it_is_kept() -> None:
@@ -21,7 +22,7 @@ def test_the_editor_shows_a_server_as_it_is_kept() -> None:
     assert (far.line, far.headers, far.url, far.private) == ("", "a: b: c", "http://x", True)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("server", "count"),
     [
         (Server("s", "npx", ("-y", "a b")), 0),

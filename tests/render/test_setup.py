@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
+
 from playground.core.events import SessionStarted
 from playground.core.reducer import fold
 from playground.core.settings import Limits, Profile, Settings
@@ -17,7 +19,6 @@ from playground.web.session.view import (
 )
 from tests.factories import Log
 from tests.render.page import ENV, NOW_MS, Node, parse
-from tests.tables import each_row
 
 PROFILE = Profile("mine", "openai_chat", "https://api.example/v1", model="m")
 A, B = Tool("a", "A.", {"type": "object"}), Tool("b", "B.", {"type": "object"})
@@ -61,7 +62,7 @@ def sent(node: Node, form: SetupForm) -> Iterator[tuple[str, str]]:
                 yield from ((name, one.attributes.get("value", one.text)) for one in chosen)
 
 
-@each_row("name", SETTINGS)
+@pytest.mark.parametrize("name", SETTINGS)
 def test_an_untouched_form_says_what_it_showed(name: str) -> None:
     settings = SETTINGS[name]
     form = setup_form(settings)

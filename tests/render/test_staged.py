@@ -6,6 +6,8 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from playground.core.events import CallDecided, CallEnded, CallStarted, Problem
 from playground.core.faults import FAULTS, Scene, staged
 from playground.core.tools import Content, ToolResult, text_result
@@ -16,7 +18,6 @@ from playground.render.wire_rows import WireRows
 from tests.factories import DIGEST, Log, turn_with_calls
 from tests.render.page import ENV, Node, parse
 from tests.render.test_card import card_of
-from tests.tables import each_row
 
 SCHEMA = Problem("schema", "city is missing.", "/city")
 REAL = text_result('{"sky": "clear", "high": 11}')
@@ -54,7 +55,7 @@ def blocked(log: Log, **changes: Any) -> list[str]:
 RUNS = [one.name for one in FAULTS if one.runs]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("log", "wanted"),
     [
         (waiting(), ["stale"]),
@@ -107,7 +108,7 @@ SAID = {
 }
 
 
-@each_row("row", FAULTS, ids=lambda one: one.name)
+@pytest.mark.parametrize("row", FAULTS, ids=lambda one: one.name)
 def test_afterwards_the_card_says_what_was_real(row: Any) -> None:
     log = ended(row.name)
     page = html(log)
@@ -123,7 +124,7 @@ def test_afterwards_the_card_says_what_was_real(row: Any) -> None:
     assert replayed == str(html(log, own=False))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("log", "title", "said", "real"),
     [
         (ended("slow", REAL, text_result("Cancelled.", is_error=True)), "", "held back", True),

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import pytest
+
 from playground.render.replay_timeline import IDLE_MS, PERSON_MS, Clock, clock, segments
 from tests.factories import START_MS, Log, turn_with_calls
 from tests.render.logs import STORIES
-from tests.tables import each_row
 
 
 def paused_log() -> Log:
@@ -29,7 +30,7 @@ def test_dead_time_is_squeezed_and_the_rest_is_not() -> None:
     assert on.at(call.decided_ms) - on.at(call.checked_ms) == PERSON_MS
 
 
-@each_row("name", STORIES)
+@pytest.mark.parametrize("name", STORIES)
 def test_the_clock_runs_forwards(name: str) -> None:
     log = Log(list(STORIES[name]))
     on = clock(log.session())

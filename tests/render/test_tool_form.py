@@ -14,7 +14,6 @@ from playground.core.errors import BadTool
 from playground.core.serialization import to_data
 from playground.core.tools import ANSWERED_BY, Tool
 from playground.web.tools.editor import ToolForm, field_of, parameters_of, tool_data, tool_form
-from tests.tables import each_row
 
 KEYS = (
     *("result", "is_error", "delay_s", "failure_rate", "failure", "sequence", "cases", "sample"),
@@ -64,7 +63,7 @@ def test_nothing_of_a_config_is_lost(kind: Any, config: dict[str, Any]) -> None:
     assert json.dumps(made, sort_keys=True) == json.dumps(config, sort_keys=True)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "tool",
     [
         Tool("t", "d\n", {"type": "object"}, "python", {"file": "/f.py", "function": "g"}),
@@ -81,7 +80,7 @@ def test_a_tool_is_the_same_after_its_form(tool: Tool) -> None:
     assert {**data, "format": None} == {**to_data(tool), "config": config}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("typed", "pointer", "said"),
     [
         ({"delay_s": "soon"}, "/config/delay_s", "not a number"),
@@ -104,7 +103,9 @@ def test_what_cannot_be_read_is_said_with_its_place(
     assert told.value.pointer == pointer
 
 
-@each_row("result", ['{"a": 1}', "[]", "{", "plain", 5, 1.0, True, None, {"a": 1}, ["x"], 10**30])
+@pytest.mark.parametrize(
+    "result", ['{"a": 1}', "[]", "{", "plain", 5, 1.0, True, None, {"a": 1}, ["x"], 10**30]
+)
 def test_any_result_of_a_mock_stands_in_its_field(result: Any) -> None:
     form = tool_form(Tool("t", config={"result": result}))
     assert form.result.strip()
@@ -113,7 +114,7 @@ def test_any_result_of_a_mock_stands_in_its_field(result: Any) -> None:
     assert json.dumps(made) == json.dumps({"result": result})
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("pointer", "kind", "field"),
     [
         ("/config/tool", "mcp", "server_tool"),

@@ -26,7 +26,6 @@ from playground.web.tools.view import (
 )
 from tests.factories import ADD_EVENT, ASK_ME, WEATHER
 from tests.render.page import ENV
-from tests.tables import each_row
 
 MCP = Tool("m", answered_by="mcp", config={"server": "github", "tool": "m"})
 DISK = Tool("d", answered_by="workspace", config={"tool": "read_file"})
@@ -52,7 +51,7 @@ def test_groups_are_headings_with_the_persons_own_first() -> None:
     assert all(word in row.search for word in ("add_event", "calendar", ADD_EVENT.description))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("before", "after", "lines"),
     [
         ("a\nb", "a\nc", [("@", "@@ -1,2 +1,2 @@"), (" ", "a"), ("-", "b"), ("+", "c")]),

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from playground.render.view import SessionRow, by_age, nest_forks
 from playground.web.forks import family_tree
-from tests.tables import each_row
 
 
 def member(name: str, parent: str = "") -> tuple[str, str, str, str, str]:
     return (name, f"Title {name}", "idle", parent, "before turn 2" if parent else "")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("family", "leaves"),
     [
         ([member("a")], [("a", 0)]),
@@ -39,7 +40,7 @@ def rows(*names: str) -> list[SessionRow]:
     return [SessionRow(one, one, "idle", 0, parent=parent) for one, _, parent in pairs]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("newest_first", "drawn"),
     [
         (["a", "b"], ["a", "b"]),

@@ -27,7 +27,6 @@ from playground.render.view import View, state_words
 from playground.render.wire_rows import WireRows
 from tests.factories import Log, settings
 from tests.render.page import ENV, Node, roots
-from tests.tables import each_row
 
 REAL = settings(profile=Profile("real", "openai_chat", "https://llm.example/v1", model="m"))
 LIMITS = {"retry-after": "1", "x-ratelimit-remaining-tokens": "0"}
@@ -90,7 +89,7 @@ def test_a_failure_shows_the_providers_words_then_its_limits() -> None:
     assert buttons(foot) == ["Retry"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("events", "said", "attribute", "bound"),
     [
         ([], "Waiting for the first byte…", "data-elapsed", "60"),
@@ -181,7 +180,7 @@ def test_a_head_tells_times_tokens_and_speed() -> None:
     assert "1\u2009000 read from its cache; 20 written to its cache; 40 thought" in titles
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("end", "real", "priced", "said"),
     [
         (replace(COUNTED, cost=0.00123), True, True, "$0.0012"),

@@ -17,10 +17,9 @@ from playground.render import paging
 from playground.render.view import SessionRow, View, busy_words, runnable_at_once, state_words
 from playground.render.wire_rows import WireRows
 from tests.factories import Log, session, turn_with_calls
-from tests.tables import each_row
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("log", "words"),
     [
         (Log().start(), "new"),
@@ -42,7 +41,7 @@ def test_the_state_in_words(log: Log, words: str) -> None:
     assert state_words(log.session()) == words
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("running", "words"),
     [
         ((), "the model is answering"),

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from playground.core.rules import Rule
 from playground.web.tools.view import Held, When, called, drawn_when, place_for, when_called
 from tests.factories import ASK_ME, WEATHER
 from tests.render.logs import NASTY
 from tests.render.page import ENV
-from tests.tables import each_row
 
 RUN = Rule("get_weather", "run", id="r1", bound={"get_weather": "x"})
 SAME: Held = {"get_weather": "same"}
@@ -16,7 +17,7 @@ EVERY = Rule("*", "run", bound={})
 NEVER = Rule("*", "deny", words="never")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("rules", "held", "word"),
     [
         ((), (), "asks"),
@@ -46,7 +47,7 @@ def test_a_tool_answered_by_a_person_asks_whatever_runs() -> None:
     assert (when.action, when.choices) == ("ask", ("ask", "answer", "deny"))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("rules", "held", "action", "stale", "before"),
     [
         ((), (), "ask", False, ""),
@@ -67,7 +68,7 @@ def test_what_the_editor_shows(
     assert (when.action, when.stale, when.before) == (action, stale, before)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("rules", "place"),
     [
         ((), 0),

@@ -3,6 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from playground.core.events import (
     CallChecked,
     CallDecided,
@@ -25,7 +27,6 @@ from playground.render.view import View
 from playground.render.wire_rows import WireRows
 from tests.factories import DIGEST, Log, settings, turn_with_calls
 from tests.render.page import ENV
-from tests.tables import each_row
 
 
 def three(safe: str = "", **limits: Any) -> Log:
@@ -56,7 +57,7 @@ def waits(log: Log, number: int) -> str:
 ONE = "get_weather (1 of 3)"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("log", "number", "said"),
     [
         (three(), 1, ""),
@@ -101,7 +102,7 @@ def test_a_call_of_an_earlier_answer_waits_for_nothing() -> None:
     assert waits_for(session, session.turns[0], session.call("1.1")) == ""
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("log", "number", "checked", "names"),
     [
         (three(), 1, False, ["1.2", "1.3"]),
@@ -126,7 +127,7 @@ def facts(log: Log, number: int = 1) -> dict[str, str]:
     return {one.label: one.text for one in why(session.turns[0], session.call(f"1.{number}"))}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("event", "said"),
     [
         (decided(1), "You ran it on this card."),
@@ -152,7 +153,7 @@ def test_what_was_staged_is_told() -> None:
     assert "the model read a simulated fault. The tool's own result" in facts(log)["ended"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("problems", "said"),
     [
         ((), "Valid JSON that matches the schema."),

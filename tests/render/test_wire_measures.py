@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from playground.core.events import (
     Event,
     PartDelta,
@@ -11,7 +13,6 @@ from playground.core.events import (
     Usage,
 )
 from playground.render.wire_rows import Measures, limits_said, state
-from tests.tables import each_row
 
 
 def measured(*told: tuple[int, Event | int]) -> Measures:
@@ -67,7 +68,7 @@ def test_it_tells_whether_anything_is_new() -> None:
 FAILED = ResponseFailed("http", "no")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("status", "measures", "kind", "words"),
     [
         (None, Measures(), "", ""),
@@ -88,7 +89,7 @@ def test_what_kind_of_answer_it_was(
     assert bool(words) == bool(said)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("headers", "said"),
     [
         ({}, []),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from playground.render.wire_rows import WireRows
 from playground.web.session.wire_view import HITS, PAGE, look_for, raw, singles
 from tests.factories import Log
-from tests.tables import each_row
 
 
 @settings(derandomize=True, max_examples=25, deadline=None)
@@ -30,7 +30,7 @@ def test_pages_put_together_are_the_bytes(text: str, as_hex: bool) -> None:
     assert whole == data
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("masked", "hit", "kinds"),
     [
         ([], (0, 0), [("abcdefgh", "")]),
@@ -75,7 +75,7 @@ def test_frames_with_their_times() -> None:
     assert [one.data for one in singles(pieces, (9, 18), 900)] == ["b"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "body", "found"),
     [
         ("b", b"abc", [(1, 2)]),

@@ -32,7 +32,6 @@ from playground.core.tools import text_result
 from playground.render import wire_rows
 from playground.render.wire_rows import Row, WireRows
 from tests.factories import START_MS, Log
-from tests.tables import each_row
 
 
 def sse(kind: str, **fields: object) -> bytes:
@@ -212,7 +211,7 @@ ARRAY = b"[" + b"\n,\n".join(
 )
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("protocol", "body", "labels"),
     [
         ("ollama", LINES, [("chat content", 2), ("chat done", 1)]),

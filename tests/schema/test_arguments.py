@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from playground.executors.python import runner
 from playground.schema.strict_json import MAX_BYTES, InvalidJSON, exact, parse, read_arguments
-from tests.bounded import within
-from tests.tables import each_row, rest_slow
+from tests.tables import rest_slow
 
 MB4 = MAX_BYTES
 OBJECTS = st.dictionaries(
@@ -115,7 +114,7 @@ SLOW = {
 }
 
 
-@each_row("case", MALFORMED)
+@pytest.mark.parametrize("case", MALFORMED)
 def test_malformed(case: str) -> None:
     raw, offset, words = MALFORMED[case]
     arguments = read_arguments(raw)
@@ -129,7 +128,7 @@ def test_malformed(case: str) -> None:
     assert problem.fix == ('{"a":1}' if case == "double-encoded" else "")
 
 
-@each_row("case", SOUND)
+@pytest.mark.parametrize("case", SOUND)
 def test_sound(case: str) -> None:
     raw, value = SOUND[case]
     arguments = read_arguments(raw)
@@ -137,7 +136,7 @@ def test_sound(case: str) -> None:
     assert arguments.value == (json.loads(raw) if value is None else value)
 
 
-@each_row("case", NOTED)
+@pytest.mark.parametrize("case", NOTED)
 def test_noted(case: str) -> None:
     raw, value, words = NOTED[case]
     arguments = read_arguments(raw)
@@ -147,10 +146,10 @@ def test_noted(case: str) -> None:
     assert words in problem.message
 
 
+@pytest.mark.timeout(30)
 @pytest.mark.parametrize("case", rest_slow(SLOW, 3))
 def test_time_is_bounded(case: str) -> None:
-    with within(30):
-        read_arguments(SLOW[case])
+    read_arguments(SLOW[case])
 
 
 WORDS = st.from_regex(r"\A-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?\Z")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from playground.core.tools import Tool
 from playground.schema.validate import check_call
-from tests.tables import each_row
 
 TOOL = Tool(
     "add_event",
@@ -16,7 +17,7 @@ TOOL = Tool(
 )
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("tool", "name", "raw", "kinds"),
     [
         (TOOL, "add_event", '{"minutes": 5}', []),

@@ -8,7 +8,6 @@ import pytest
 
 from playground.core.errors import BadTool
 from playground.schema.validate import MOST_CODE, MOST_URL, check_config
-from tests.tables import each_row
 
 URL = "https://api.example.com/{id}"
 CODE = "def f(x):\n    return x"
@@ -35,7 +34,7 @@ GOOD: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@each_row(("kind", "config"), GOOD)
+@pytest.mark.parametrize(("kind", "config"), GOOD)
 def test_good(kind: str, config: dict[str, Any]) -> None:
     check_config(kind, config)
 
@@ -147,7 +146,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@each_row(("kind", "config", "where"), BAD)
+@pytest.mark.parametrize(("kind", "config", "where"), BAD)
 def test_bad(kind: str, config: dict[str, Any], where: str) -> None:
     with pytest.raises(BadTool) as caught:
         check_config(kind, config)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +13,6 @@ from playground.schema.contradictions import MOST_FOUND, contradictions, similar
 from playground.schema.schema_checks import fault, validator
 from tests.counted import lines_of
 from tests.schema.test_satisfy import SCHEMAS
-from tests.tables import each_row
 
 Json = dict[str, Any]
 TEXT: Json = {"type": "string"}
@@ -31,7 +31,7 @@ X = "/properties/x"
 OLD = "http://json-schema.org/draft-"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("schema", "words", "place"),
     [
         (closed(["citty"], city=TEXT), "'citty' is required but is not in", "/required"),
@@ -149,7 +149,7 @@ def test_contradiction_when_no_call_is_possible_names_the_keyword(
     assert "".join(f"/{step}" for step in first.reason.place) == place
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("schema", "where", "kind"),
     [
         (closed([], x={"enum": []}), X, ""),
@@ -168,7 +168,7 @@ def test_contradiction_when_a_part_is_impossible_concerns_that_part(
     assert ("".join(f"/{step}" for step in found.where), found.kind) == (where, kind)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "schema",
     [
         closed(),
@@ -295,7 +295,7 @@ def test_contradiction_when_it_is_reported_no_value_is_valid(
         assert not [value for value in values if checks.is_valid({"x": value})]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "properties", "similar"),
     [
         ("citty", ["city", "country"], "city"),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from playground.schema.form import MOST_FIELDS, FormField, fields, form_of, value_of
 from playground.schema.satisfy import satisfying
 from playground.schema.validate import schema_problems
-from tests.tables import each_row
 
 EVENT = {
     "type": "object",
@@ -70,7 +70,7 @@ def test_a_label_says_what_is_expected() -> None:
     assert [drawn()[one].required for one in ("/title", "/minutes")] == [True, False]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("form", "text"),
     [
         ({}, "{}"),
@@ -100,7 +100,7 @@ def test_a_form_becomes_json(form: dict[str, list[str]], text: str) -> None:
     assert filled.text == text
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("form", "pointer"),
     [
         ({"integer:/minutes": ["30x"]}, "/minutes"),
@@ -121,7 +121,7 @@ def test_what_cannot_be_read_is_told_at_its_place(form: dict[str, list[str]], po
     assert filled.text == ""
 
 
-@each_row(
+@pytest.mark.parametrize(
     "value",
     [
         {"title": "a\r\nb"},
@@ -154,7 +154,9 @@ def test_digits_stay_as_they_were() -> None:
     assert value_of(EVENT, form_of(fields(EVENT, text))).text == text
 
 
-@each_row("schema", [{"type": "string"}, {"type": "integer"}, {}, True, {"enum": [1]}])
+@pytest.mark.parametrize(
+    "schema", [{"type": "string"}, {"type": "integer"}, {}, True, {"enum": [1]}]
+)
 def test_a_schema_of_no_object_has_one_field(schema: Any) -> None:
     (only,) = fields(schema)
     assert only.pointer == ""

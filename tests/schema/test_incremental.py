@@ -14,7 +14,7 @@ from playground.schema.strict_json import read_arguments
 from playground.schema.validate import schema_problems
 from tests.schema.pairs import DRAFTS as NAMES
 from tests.schema.pairs import broken, pair, spelled
-from tests.tables import each_row, rest_slow
+from tests.tables import rest_slow
 
 PAIRS = 250
 
@@ -161,7 +161,7 @@ CASES = (
 )
 
 
-@each_row(("text", "characters", "offset", "place", "words"), CASES)
+@pytest.mark.parametrize(("text", "characters", "offset", "place", "words"), CASES)
 def test_what_is_told_and_when(
     text: str, characters: int, offset: int, place: str, words: str
 ) -> None:
@@ -171,7 +171,7 @@ def test_what_is_told_and_when(
     assert words in told[1].message
 
 
-@each_row("draft", NAMES)
+@pytest.mark.parametrize("draft", NAMES)
 def test_every_draft_is_judged_while_it_streams(draft: int) -> None:
     """The same alarms at the same characters; draft 4 knows no schema that is `false`."""
     schema = {"$schema": NAMES[draft], **SCHEMA}
@@ -198,8 +198,8 @@ ALONE = (
 )
 
 
-@each_row("draft", [6, 7, 2020])
-@each_row(("inner", "text"), ALONE)
+@pytest.mark.parametrize("draft", [6, 7, 2020])
+@pytest.mark.parametrize(("inner", "text"), ALONE)
 def test_a_branch_that_adds_nothing_ends_no_alarm(draft: int, inner: Any, text: str) -> None:
     again = {"anyOf": [{"$ref": "#/$defs/c50"}, False]}
     schema = {
@@ -230,7 +230,7 @@ QUIET = (
 )
 
 
-@each_row("text", QUIET)
+@pytest.mark.parametrize("text", QUIET)
 def test_what_is_not_certain_is_not_told(text: str) -> None:
     assert alarm(SCHEMA, text) is None
 
@@ -260,7 +260,7 @@ SILENT = (
 )
 
 
-@each_row("schema", SILENT)
+@pytest.mark.parametrize("schema", SILENT)
 def test_a_schema_that_cannot_be_used_is_not_judged(schema: Any) -> None:
     assert alarm(schema, '{"a": 12345}') is None
 
@@ -279,7 +279,7 @@ DRAFTS = (
 )
 
 
-@each_row(("draft", "inner"), DRAFTS)
+@pytest.mark.parametrize(("draft", "inner"), DRAFTS)
 def test_what_a_draft_does_not_know_is_not_held_against_a_value(draft: str, inner: Any) -> None:
     schema = {
         "$schema": draft,

@@ -9,7 +9,6 @@ import pytest
 
 from playground.schema.incremental import WORK, SchemaSpots, WorkSpent
 from tests.schema.test_validate import fan
-from tests.tables import each_row
 
 POINT = {"type": "object", "properties": {"x": {"type": "number"}}, "required": ["x"]}
 
@@ -22,7 +21,7 @@ def nowhere() -> tuple[str, ...]:
     return ()
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("inner", "value", "fits"),
     [
         ({"$ref": "#/$defs/p"}, 1, False),

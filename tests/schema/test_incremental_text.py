@@ -15,7 +15,7 @@ from playground.core.events import Problem
 from playground.schema.strict_json import MAX_BYTES, MAX_DEPTH, MAX_KEYS, IncrementalReader
 from tests.peaks import peak_of
 from tests.schema.pairs import pair, spelled
-from tests.tables import each_row, rest_slow
+from tests.tables import rest_slow
 
 
 class Noted:
@@ -103,7 +103,7 @@ CAPS = (
 )
 
 
-@each_row(("text", "offset", "words"), CAPS)
+@pytest.mark.parametrize(("text", "offset", "words"), CAPS)
 def test_the_caps_are_those_of_the_strict_parser(text: str, offset: int | None, words: str) -> None:
     _, problem, _ = read([text])
     assert problem is not None

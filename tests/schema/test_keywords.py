@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
 from playground.schema.schema_checks import all_subschemas, is_local, pointer, resolve
-from tests.tables import each_row
 
 ROOT = {
     "$defs": {"a/b": {"type": "string"}, "c~d": {"prefixItems": [{}, {"const": 1}]}, "é %": True},
@@ -34,7 +35,7 @@ def test_subschemas_are_found_and_data_is_not() -> None:
     }
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("ref", "found"),
     [
         ("#", ROOT),
@@ -53,6 +54,6 @@ def test_resolved(ref: str, found: object) -> None:
     assert resolve(ROOT, ref) == found
 
 
-@each_row("ref", ["", "other.json", "#anchor", "https://example.com/#/x", None, 3])
+@pytest.mark.parametrize("ref", ["", "other.json", "#anchor", "https://example.com/#/x", None, 3])
 def test_not_local(ref: object) -> None:
     assert not is_local(ref)

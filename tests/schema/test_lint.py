@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from playground.core.settings import PROTOCOLS
 from playground.core.tools import FREEFORM, Tool
 from playground.protocols.limits import MOST_OF_A_RULE
@@ -15,7 +17,6 @@ from playground.protocols.lint import (
     of_group,
     weak_spots,
 )
-from tests.tables import each_row
 
 Json = dict[str, Any]
 
@@ -46,7 +47,7 @@ for _ in range(6):
     DEEP = {**closed(inner=DEEP), "description": "d"}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("tool", "words", "pointer"),
     [
         (GOOD, "", ""),
@@ -114,7 +115,7 @@ def test_weak_spots(tool: Tool, words: str, pointer: str) -> None:
 NARROW = with_parameter({"type": "string", "minLength": 2, "maxLength": 1})
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("tool", "severity", "words", "fix"),
     [
         (
@@ -173,7 +174,7 @@ def pair(one: str, other: str, *descriptions: str) -> list[Tool]:
     ]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("tools", "words"),
     [
         (pair("get_user", "delete_user"), ""),
@@ -232,7 +233,7 @@ OPTIONAL = replace(GOOD, parameters={**closed(text=S), "required": []})
 SOME_REF = {"anyOf": [S, {"$ref": "#"}]}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("tool", "expected"),
     [
         (GOOD, "yyyy yyyp yyyy ypyp ynny"),
@@ -291,7 +292,7 @@ NESTED: Json = {
 OPENAI = ("openai_chat", "openai_responses")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("schema", "refused"),
     [
         ({"format": "uuid", "title": "U", "type": "string"}, ()),
@@ -361,7 +362,7 @@ def test_a_name_that_only_openai_itself_takes_in_responses_is_a_note() -> None:
     assert "take names of 64 letters; this one has 65" in found[0].message
 
 
-@each_row(("word", "told"), [("pending", False), ("changes_requested", True)])
+@pytest.mark.parametrize(("word", "told"), [("pending", False), ("changes_requested", True)])
 def test_enums_that_gemini_may_not_force_are_a_note(word: str, told: bool) -> None:
     """240 values, as they were measured."""
     values = {f"e{n}": {"type": "string", "enum": [f"{word}{v}" for v in "abc"]} for n in range(4)}

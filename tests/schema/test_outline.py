@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from playground.schema.outline import MAX_ROWS, OutlineRow, apply_form, outline, row_at
-from tests.tables import each_row
 
 EVENT: dict[str, Any] = {
     "type": "object",
@@ -47,7 +47,7 @@ def shown(root: OutlineRow) -> dict[str, str]:
     return form
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("path", "texts", "ticks"),
     [
         ((), {"rest": '{\n  "$defs": {\n    "a": {}\n  }\n}'}, {"closed": False}),
@@ -169,7 +169,7 @@ def test_what_is_too_deep_or_too_much_is_json() -> None:
     assert "json" not in rows[MAX_ROWS - 1].texts
 
 
-@each_row(
+@pytest.mark.parametrize(
     "odd",
     [
         {"type": "string", "enum": ["a\nb"]},

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from playground.schema.outline import apply_action, apply_form, outline, row_at
 from tests.schema.test_outline import EVENT, shown
-from tests.tables import each_row
 
 TITLE, MINUTES = ("properties", "title"), ("properties", "minutes")
 COLOR, WHO = ("properties", "color"), ("properties", "who")
@@ -27,7 +28,7 @@ def after(path: Any, typed: dict[str, str | None]) -> Any:
     return apply_form(EVENT, form), row.number
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("path", "typed", "there", "expected"),
     [
         (TITLE, {"description": ""}, TITLE, {"type": "string", "minLength": 1}),
@@ -69,7 +70,7 @@ def test_what_is_typed_changes_just_that(path: Any, typed: Any, there: Any, expe
     assert len(made.schema["properties"]) == len(EVENT["properties"])
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("path", "field", "text", "said"),
     [
         (TITLE, "low", "many", "not a JSON value"),
@@ -101,7 +102,7 @@ def test_a_row_that_the_form_does_not_hold_stays() -> None:
 ORDER = ["title", "minutes", "color", "who", "odd", "any"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("act", "path", "order", "focus"),
     [
         ("add", (), [*ORDER, "field"], ("properties", "field")),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +25,6 @@ from playground.protocols.rewrite import (
 from playground.schema import schema_checks
 from playground.schema.satisfy import satisfying
 from tests.schema.restoring import restore
-from tests.tables import each_row
 
 Json = dict[str, Any]
 
@@ -279,7 +279,7 @@ def test_strict_ready_schemas_take_the_same_values_or_say_so(schema: Json, proto
 # What each is for, one by one.
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("schema", "property_", "lost"),
     [
         (closed(x=S), S, ()),
@@ -372,7 +372,7 @@ def test_a_property_named_like_a_keyword_is_no_keyword() -> None:
     assert set(gemini_ready(schema).parameters["properties"]) == set(schema["properties"])
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("schema", "property_", "kept"),
     [
         ({"type": ["string", "null"]}, {"type": "string", "nullable": True}, True),

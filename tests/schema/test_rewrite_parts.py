@@ -14,7 +14,6 @@ from playground.protocols.rewrite_parts import (
     merge_all_of,
     same,
 )
-from tests.tables import each_row
 
 S, I = {"type": "string"}, {"type": "integer"}  # noqa: E741
 NESTED: Any = S
@@ -30,7 +29,7 @@ def kind(value: Any, **more: Any) -> dict[str, Any]:
     }
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("schema", "whole", "done"),
     [
         ({"type": "object"}, {"type": "object"}, True),
@@ -60,7 +59,7 @@ def test_folded(schema: Any, whole: Any, done: bool) -> None:
     assert (canonical_text(told), fits) == (canonical_text(whole), done)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("several", "apart"),
     [
         ([S, I], True),
@@ -85,7 +84,7 @@ def test_choices_that_exclude_each_other(several: list[Any], apart: bool) -> Non
     assert exclude_each_other(several[::-1]) == apart
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("one", "other", "expected"),
     [
         *((1, 1.0, True), (1, True, False), (False, 0, False), (None, False, False)),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from playground.schema.satisfy import satisfying
 from playground.schema.validate import schema_problems
-from tests.tables import each_row
 
 Json = dict[str, Any]
 
@@ -118,7 +118,7 @@ def test_sample_satisfies_its_schema(schema: Json, seed: int) -> None:
     json.dumps(value, allow_nan=False)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("schema", "value"),
     [
         ({"type": "object", "properties": {"city": {"type": "string"}}}, {"city": "Paris"}),
@@ -148,7 +148,7 @@ def test_seeds_differ_and_repeat() -> None:
     assert some == [json.dumps(satisfying(schema, seed=seed)) for seed in range(20)]
 
 
-@each_row(
+@pytest.mark.parametrize(
     "schema",
     [
         {"$ref": "#"},
@@ -164,7 +164,7 @@ def test_hostile_schemas_end(schema: Json) -> None:
     assert len(json.dumps(satisfying(schema))) < 1_000_000
 
 
-@each_row(
+@pytest.mark.parametrize(
     "schema",
     [
         {"type": "array", "minItems": 2.0, "maxItems": 3.0},

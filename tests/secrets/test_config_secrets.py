@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from playground.secrets.config_secrets import Variables, secrets_in, variable
 from playground.secrets.detection import BEGINS
 from playground.secrets.names import names_key
-from tests.tables import each_row
 
 UUID = "72f988bf-86f1-41af-91ab-2d7cd011db47"
 SHA = "4d3c2e1f0a9b8c7d6e5f4a3b2c1d0e9f8a7b6c5d"
@@ -127,19 +128,19 @@ KEYS = [
 ]  # fmt: skip
 
 
-@each_row(("name", "value"), ORDINARY)
+@pytest.mark.parametrize(("name", "value"), ORDINARY)
 def test_an_ordinary_value_is_no_key(name: str, value: str) -> None:
     assert secrets_in(value, name) == []
 
 
-@each_row(("name", "marked"), KEYS)
+@pytest.mark.parametrize(("name", "marked"), KEYS)
 def test_a_key_is_found_and_nothing_beside_it(name: str, marked: str) -> None:
     text = re.sub("[«»]", "", marked)
     found = [text[spot.start : spot.end] for spot in secrets_in(text, name)]
     assert found == re.findall("«(.*?)»", marked, re.DOTALL)
 
 
-@each_row("begins", BEGINS)
+@pytest.mark.parametrize("begins", BEGINS)
 def test_every_shape_of_a_key_is_one_in_a_configuration(begins: str) -> None:
     value = f"{begins}0a1B2c3D4e5F"
     assert [(span.start, span.end) for span in secrets_in(value)] == [(0, len(value))]
@@ -151,7 +152,9 @@ def test_several_keys_of_one_text_are_several() -> None:
     assert [text[one.start : one.end] for one in secrets_in(text)] == ["pw", "k1", "t1"]
 
 
-@each_row("name", ["author", "design", "task", "keynote", "passive", "tokenizer", "signal"])
+@pytest.mark.parametrize(
+    "name", ["author", "design", "task", "keynote", "passive", "tokenizer", "signal"]
+)
 def test_a_word_inside_of_a_word_names_nothing(name: str) -> None:
     for written in (name, name.upper(), f"MY_{name.upper()}", f"my-{name}", f"my{name.title()}"):
         assert not names_key(written, "SECRET1aaaaaaaaa")

@@ -6,8 +6,9 @@ import base64
 import json
 from urllib.parse import quote
 
+import pytest
+
 from playground.secrets.detection import decoded_texts, header_spans, secret_spans
-from tests.tables import each_row
 
 DIGITS = "0123456789abcdefABCDEF0123456789"
 SECRETS = {
@@ -74,7 +75,7 @@ INNOCENT = (
 )
 
 
-@each_row(("secret", "around"), SECRETS.items())
+@pytest.mark.parametrize(("secret", "around"), SECRETS.items())
 def test_a_secret_is_seen_as_a_whole(secret: str, around: str) -> None:
     text = around.format(secret)
     found = [text[start:end] for start, end in secret_spans(text)]
@@ -84,8 +85,8 @@ def test_a_secret_is_seen_as_a_whole(secret: str, around: str) -> None:
 BORDERS = ("\n", "\t", "\r\n", "\b", "é", "\x1b[32m", "\x1b[1;31m", '"', "['")
 
 
-@each_row("level", range(4))
-@each_row("border", BORDERS)
+@pytest.mark.parametrize("level", range(4))
+@pytest.mark.parametrize("border", BORDERS)
 def test_a_secret_is_seen_behind_a_border_however_often_that_is_escaped(
     border: str, level: int
 ) -> None:
@@ -107,12 +108,12 @@ def test_base64_in_lines_is_put_together() -> None:
         assert any(secret_spans(one) for one in decoded_texts(text))
 
 
-@each_row("text", INNOCENT)
+@pytest.mark.parametrize("text", INNOCENT)
 def test_what_is_no_secret_stays(text: str) -> None:
     assert [text[start:end] for start, end in secret_spans(text)] == []
 
 
-@each_row("before", ["", "x", "xy", "some words before"])
+@pytest.mark.parametrize("before", ["", "x", "xy", "some words before"])
 def test_a_secret_is_seen_behind_base64_and_percent_signs(before: str) -> None:
     secret = f"sk-ant-api03-{DIGITS}/+"
     coded = base64.b64encode(f"{before} {secret} and".encode()).decode()
@@ -126,7 +127,7 @@ def test_lines_of_a_private_key_and_not_their_ends() -> None:
     assert [text[a:b] for a, b in secret_spans(text)] == ["MIIEabc/+=", "ZZZ="]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "value", "secret"),
     [
         ("Authorization", "Bearer abc", ["abc"]),

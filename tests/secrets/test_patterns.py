@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from playground.secrets.detection import find_keys
 from playground.secrets.names import is_opaque, is_secret
-from tests.tables import each_row
 
 OPAQUE = "opaque0123456789abcdef"
 NAMES = (
@@ -14,12 +15,12 @@ NAMES = (
 )
 
 
-@each_row("name", NAMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_names_of_secrets(name: str) -> None:
     assert is_secret(name, OPAQUE)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "value"),
     [
         ("content-type", OPAQUE),
@@ -44,7 +45,7 @@ def test_harmless_ones(name: str, value: str) -> None:
     assert not is_secret(name, value)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "text",
     [
         "hf_hub_download_with_retry(x)",

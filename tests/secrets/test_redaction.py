@@ -9,11 +9,11 @@ import re
 import urllib.parse
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from playground.secrets.redaction import RedactionStream, Redactor
-from tests.tables import each_row
 
 KEY = 'sk-ant/Q+7_&"\\é=zz9'
 PLAIN = "sk-proj-abcdEFGH1234"
@@ -60,7 +60,7 @@ FORMS = {
 }
 
 
-@each_row("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_every_form_is_masked_with_its_length_kept(form: str) -> None:
     redactor = Redactor([KEY])
     assert redactor.redact_text(f"<{form}>") == f"<{'*' * len(form)}>"
@@ -68,7 +68,7 @@ def test_every_form_is_masked_with_its_length_kept(form: str) -> None:
     assert redactor.redact_bytes(b"<" + data + b">") == b"<" + b"*" * len(data) + b">"
 
 
-@each_row("before", ["", "u", "us", "user:"])
+@pytest.mark.parametrize("before", ["", "u", "us", "user:"])
 def test_a_secret_inside_a_longer_base64_is_masked(before: str) -> None:
     text = base64.b64encode(f"{before}{PLAIN}\n".encode()).decode()
     masked = Redactor([PLAIN]).redact_text(text)
@@ -136,7 +136,7 @@ def test_a_secret_that_the_end_cut_off_is_masked_as_far_as_it_came() -> None:
         assert masked == (data[:length] if begun < 8 else b"key " + b"*" * begun)
 
 
-@each_row("size", range(1, 40))
+@pytest.mark.parametrize("size", range(1, 40))
 def test_a_secret_cut_anywhere_is_masked(size: int) -> None:
     data = f"data: {PLAIN} {PLAIN[:9]}{PLAIN}{base64.b64encode(PLAIN.encode()).decode()}".encode()
     redactor = Redactor([PLAIN])
@@ -147,7 +147,7 @@ def test_a_secret_cut_anywhere_is_masked(size: int) -> None:
     assert covered == {place for place, byte in enumerate(masked) if byte == ord("*")}
 
 
-@each_row("size", range(1, 40))
+@pytest.mark.parametrize("size", range(1, 40))
 def test_a_text_cut_anywhere_is_masked_as_the_whole(size: int) -> None:
     redactor, text = Redactor([KEY]), f"é {KEY} {KEY[:9]}{json.dumps(KEY)} \ud800"
     stream = redactor.redact_texts()

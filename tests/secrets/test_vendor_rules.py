@@ -14,7 +14,6 @@ from playground.secrets.likely_secrets import SecretCollector, likely_spans, red
 from playground.secrets.redaction import Redactor
 from playground.secrets.vendor_rules import RULES_FILE, VendorRule, compile_go, translate_go
 from tests.secrets.made_up_keys import LETTERS, RULES, made_up_key
-from tests.tables import each_row
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDERS = ("app", "docs", "static", "templates", "vendoring")
@@ -28,7 +27,7 @@ def masked(text: str) -> str:
     return redact_likely(text, Redactor(collector.values()))
 
 
-@each_row("rule", RULES.values())
+@pytest.mark.parametrize("rule", RULES.values())
 def test_a_key_of_each_rule_is_masked(rule: VendorRule) -> None:
     for seed in SEEDS:
         made_up = made_up_key(rule, seed)
@@ -67,7 +66,7 @@ def key_of(length: int = 24) -> str:
     return "q7" + "".join(chance.choice(LETTERS) for _ in range(length - 2))
 
 
-@each_row(
+@pytest.mark.parametrize(
     "around",
     [
         "STRIPE_TOKEN={}",
@@ -84,7 +83,7 @@ def key_of(length: int = 24) -> str:
         'psk = "{}"',
     ],
 )
-@each_row("levels", range(3))
+@pytest.mark.parametrize("levels", range(3))
 def test_a_value_is_masked_whose_name_is_that_of_a_key(around: str, levels: int) -> None:
     text = around.format(key_of())
     for _ in range(levels):
@@ -92,7 +91,7 @@ def test_a_value_is_masked_whose_name_is_that_of_a_key(around: str, levels: int)
     assert key_of() not in masked(f"so {text} it is")
 
 
-@each_row(
+@pytest.mark.parametrize(
     "text",
     [
         '{"token": "information", "max_tokens": 100000000000000000}',
@@ -112,7 +111,7 @@ def test_what_is_only_called_alike_stays(text: str) -> None:
     assert masked(text) == text
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("pattern", "translated"),
     [
         ("a(?i)b|c", "a(?i:b)|(?i:c)"),
@@ -127,6 +126,6 @@ def test_a_pattern_of_go_is_said_in_pythons_syntax(pattern: str, translated: str
 
 
 @pytest.mark.filterwarnings("error")
-@each_row("rule", RULES.values())
+@pytest.mark.parametrize("rule", RULES.values())
 def test_each_pattern_of_the_file_can_be_compiled(rule: VendorRule) -> None:
     assert isinstance(compile_go(rule.pattern), re.Pattern)

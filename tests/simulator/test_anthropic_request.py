@@ -12,7 +12,6 @@ from playground.core.tools import ToolChoice
 from playground.protocols.anthropic.refuse import signature_of
 from playground.protocols.anthropic.server import parse
 from playground.protocols.server import BadRequest, ParsedRequest
-from tests.tables import each_row
 
 HEADERS = {"anthropic-version": "2023-06-01"}
 TOOL = {"name": "f", "input_schema": {"type": "object"}}
@@ -103,7 +102,7 @@ def schema(value: Any, name: str = "f") -> dict[str, Any]:
     return {"tools": [{"name": name, "input_schema": value}]}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"model": None}, "model: Field required"),
@@ -233,7 +232,7 @@ def test_refusals(changes: dict[str, Any], words: str) -> None:
     assert told.value.source
 
 
-@each_row(
+@pytest.mark.parametrize(
     "changes",
     [
         {"messages": [{"role": "assistant", "content": "x"}, HI]},
@@ -309,7 +308,7 @@ def test_what_nobody_saw_is_marked() -> None:
     assert not told.value.inferred
 
 
-@each_row("body", [b"", b"[]", b"{", b"[" * 100_000])
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"[" * 100_000])
 def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(BadRequest, match="Send") as told:
         parse(body, HEADERS)
@@ -321,7 +320,7 @@ def test_the_version_header_is_needed() -> None:
         parse(json.dumps(BODY).encode(), {})
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("choice", "read"),
     [
         (None, ToolChoice()),

@@ -21,7 +21,7 @@ from playground.simulator.faults import FAULTS, FaultRow, meaningless
 from playground.simulator.scenario import scenario
 from tests.served import NO_TLS
 from tests.simulator.talking import Talk
-from tests.tables import each_row, rest_slow
+from tests.tables import rest_slow
 
 PROMPT = "What is 17*23, and the weather in Paris?"
 RESULTS = {"calculator": "391", "get_weather": '{"temperature": 18, "unit": "celsius"}'}
@@ -319,7 +319,7 @@ COUNTED = {"model": "m", "messages": [{"role": "user", "content": PROMPT}]}
 
 
 @pytest.mark.anyio
-@each_row(
+@pytest.mark.parametrize(
     ("name", "method", "path", "body", "told"),
     [
         ("anthropic", "GET", "/v1/models/claude-x", None, {"id": "claude-x", "type": "model"}),
@@ -452,7 +452,7 @@ def client(simulator: str) -> Iterator[httpx.Client]:
         yield one
 
 
-@each_row(
+@pytest.mark.parametrize(
     "fault", ["", "short-body", "bad-chunk-size", "giant-header-1", "html-200", "http-500-html"]
 )
 def test_every_answer_is_isolated_whoever_writes_its_head(client: httpx.Client, fault: str) -> None:
@@ -652,7 +652,7 @@ async def test_without_the_socket_a_fault_below_http_is_refused() -> None:
     assert "written to the socket itself" in answer.json()["error"]["message"]
 
 
-@each_row("end", ENDS, ids=[end.name for end in ENDS])
+@pytest.mark.parametrize("end", ENDS, ids=[end.name for end in ENDS])
 def test_a_fault_is_not_played_for_the_prompt_after_it(end: ProviderServer) -> None:
     """A prompt whose answer failed goes along with the next one, before it."""
     talk = Talk(end.name)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from playground.core.events import CallDecided, CallEnded, CallStarted, TaskEnded, TaskStarted
 from playground.core.settings import Settings
 from playground.core.tools import FREEFORM, Content, Tool, ToolChoice, ToolResult, text_result
@@ -16,7 +18,6 @@ from playground.protocols.registry import CODECS
 from playground.protocols.server import ModelReply, ReplyBlock, call
 from tests.factories import ADD_EVENT, ASK_ME, WEATHER
 from tests.simulator.talking import IMAGE, Talk
-from tests.tables import each_row
 
 LOOK = call("get_weather", {"city": "Paris"})
 WRITE = call("add_event", {"title": "Walk", "minutes": 30})
@@ -129,12 +130,12 @@ STORIES: Mapping[str, Callable[[Talk], None]] = {
         *(cut_short, invented, in_the_background),
     )
 }
-EVERY = each_row("protocol", CODECS)
+EVERY = pytest.mark.parametrize("protocol", CODECS)
 
 
 @EVERY
-@each_row("stream", [True, False])
-@each_row("story", STORIES)
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("story", STORIES)
 def test_every_canonical_session_is_taken(protocol: str, story: str, stream: bool) -> None:
     talk = Talk(protocol, stream=stream, system="Be brief.")
     STORIES[story](talk)
@@ -162,7 +163,7 @@ CHOICES = {
 
 
 @EVERY
-@each_row("name", CHOICES)
+@pytest.mark.parametrize("name", CHOICES)
 def test_every_tool_choice_is_said_or_noted(protocol: str, name: str) -> None:
     talk, choice = Talk(protocol), CHOICES[name]
     asked(talk)
@@ -192,7 +193,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
 
 
 @EVERY
-@each_row("name", SETTINGS)
+@pytest.mark.parametrize("name", SETTINGS)
 def test_every_setting_is_taken(protocol: str, name: str) -> None:
     talk = Talk(protocol)
     changes: dict[str, Any] = dict(SETTINGS[name])

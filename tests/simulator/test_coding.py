@@ -16,7 +16,6 @@ from playground.core.messages import Message, MessagePart, ModelRequest
 from playground.core.tools import FREEFORM, Tool, ToolChoice
 from playground.simulator.scenario import CodingAgent
 from tests.simulator.factories import called, results, user
-from tests.tables import each_row
 
 PROMPT = "Read notes.txt, then replace 'colour' with 'color' in it."
 TEXT = "The colour of the sky.\nNo colour here.\n"
@@ -302,7 +301,7 @@ def test_what_fails_or_is_not_there_ends_the_run() -> None:
     assert "No such file" in turn.reply.text
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("prompt", "tools"),
     [(PROMPT, ()), ("Hello", (READ, EDIT)), (PROMPT, (AGENT,)), (PROMPT, (READ, IMAGE))],
 )

@@ -33,7 +33,7 @@ from tests.simulator.constructs import (
     tool,
 )
 from tests.simulator.talking import accepted
-from tests.tables import each_row, rest_slow
+from tests.tables import rest_slow
 
 STRICT_MODES = ("anthropic", "openai_chat", "openai_responses")
 
@@ -70,7 +70,7 @@ def test_the_table_is_large_enough_and_says_each_thing_once() -> None:
 
 
 @pytest.mark.parametrize("protocol", rest_slow(PROTOCOLS))
-@each_row("one", CONSTRUCTS, ids=[one.about for one in CONSTRUCTS])
+@pytest.mark.parametrize("one", CONSTRUCTS, ids=[one.about for one in CONSTRUCTS])
 def test_lint_preflight_and_the_strict_end_say_the_same(protocol: str, one: Construct) -> None:
     """Of the tool as it is and, where that is a word of the protocol, of a strict one. What lint
     makes of each is in docs/constructs.md."""
@@ -105,7 +105,7 @@ def check_sources(refused: BadRequest | None, told: list[Finding]) -> None:
         assert (refused.source, refused.inferred) in known, (refused, known)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("protocol", "model", "refused"),
     [
         ("openai_chat", "gpt-4o", False),
@@ -180,7 +180,7 @@ UNIONS = closed(**{f"p{n}": {"anyOf": [S, NULL]} for n in range(4)})
 
 
 @pytest.mark.slow
-@each_row(
+@pytest.mark.parametrize(
     ("tools", "refused"),
     [
         (many(2), ""),
@@ -304,7 +304,7 @@ FORMS: list[tuple[Any, bool]] = [
 ]
 
 
-@each_row(("parameters", "sound"), FORMS)
+@pytest.mark.parametrize(("parameters", "sound"), FORMS)
 def test_gemini_parameters_are_judged_as_they_stand(parameters: Any, sound: bool) -> None:
     entry = {"name": "look", "description": "Looks something up.", "parameters": parameters}
     one = tool(closed(x=S))
@@ -359,7 +359,7 @@ OWN: list[tuple[str, Json, bool]] = [
 ]
 
 
-@each_row(("protocol", "entry", "sound"), OWN)
+@pytest.mark.parametrize(("protocol", "entry", "sound"), OWN)
 def test_other_forms_are_judged_as_they_stand(protocol: str, entry: Json, sound: bool) -> None:
     one = tool(closed(x=S), format={"type": "text"} if entry.get("type") == "custom" else None)
     told = findings(one, (protocol,), form=entry, form_protocol=protocol)

@@ -19,7 +19,7 @@ from playground.protocols.server import IdSource, ModelReply, ParsedRequest, Rep
 from playground.simulator.fault_transport import retry
 from tests.protocols.frames import end_of, events_of, parts_of
 from tests.served import NO_TLS
-from tests.tables import each_row, rest_slow
+from tests.tables import rest_slow
 
 if TYPE_CHECKING:  # half a second of each worker, also of those that run no test of it
     from google import genai
@@ -204,7 +204,9 @@ def test_only_the_third_generation_signs_and_numbers_its_calls() -> None:
         assert len(text) == 1 + signed  # the signature stands on an empty text of its own
 
 
-@each_row("raw", ["Sure! {", "[1]", "42", "null", '{"x": NaN}', '{"a": 1} {"a": 1}', "[" * 50_000])
+@pytest.mark.parametrize(
+    "raw", ["Sure! {", "[1]", "42", "null", '{"x": NaN}', '{"a": 1} {"a": 1}', "[" * 50_000]
+)
 def test_arguments_that_are_no_object_end_the_answer(raw: str) -> None:
     """As the real one: nothing of the call, but a reason and a message for it."""
     for body in both(ModelReply((ReplyBlock("text", "So. "), call("f", raw)), "calls")):
@@ -216,7 +218,7 @@ def test_arguments_that_are_no_object_end_the_answer(raw: str) -> None:
         assert [kind for kind, _ in parts_of(told)].count("call") == 0
 
 
-@each_row(
+@pytest.mark.parametrize(
     "raw",
     ["", "{}", '{"x": 1, "x": 2}', f'{{"x": {"7" * 5000}}}', '{"x": "\\ud800"}', '{\r\n"x":\n1}'],
 )
@@ -238,7 +240,9 @@ def test_a_call_that_was_cut_by_length_is_thrown_away() -> None:
         assert [part.text for kind, part in parts_of(told) if kind == "call"] == ['{"x": 1}']
 
 
-@each_row(("stop", "raw"), [("stop", "STOP"), ("refusal", "SAFETY"), ("banana", "banana")])
+@pytest.mark.parametrize(
+    ("stop", "raw"), [("stop", "STOP"), ("refusal", "SAFETY"), ("banana", "banana")]
+)
 def test_the_finish_reason_is_in_googles_words(stop: str, raw: str) -> None:
     for body in both(ModelReply((ReplyBlock("text", "a"),), stop)):
         assert end_of(events_of("gemini", body)).raw_reason == raw

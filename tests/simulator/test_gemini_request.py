@@ -12,7 +12,6 @@ from playground.core.tools import Content, ToolChoice
 from playground.protocols.gemini.limits import SKIP_VALIDATOR
 from playground.protocols.gemini.server import parse
 from playground.protocols.server import BadRequest, ParsedRequest
-from tests.tables import each_row
 
 HI = {"role": "user", "parts": [{"text": "hi"}]}
 OWN = b64encode(b"simulator:x").decode()
@@ -77,7 +76,7 @@ def formed(**config: Any) -> dict[str, Any]:
     return {"generationConfig": config}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"contents": None}, "contents is not specified"),
@@ -222,7 +221,7 @@ def test_an_older_model_can_do_less(changes: dict[str, Any], words: str) -> None
         asked("gemini-2.5-x", **changes)
 
 
-@each_row(
+@pytest.mark.parametrize(
     "changes",
     [
         contents(model(fc(signature=SKIP_VALIDATOR)), person(fr())),
@@ -308,7 +307,7 @@ def test_the_path_says_model_and_method() -> None:
     assert asked(method="streamGenerateContent").stream_type == "application/json"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("config", "choice"),
     [
         ({}, ToolChoice()),
@@ -328,7 +327,7 @@ def test_the_tool_choice_is_read(config: dict[str, Any], choice: ToolChoice) -> 
     assert asked(**FG, **calling(**config)).request.choice == choice
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("response", "text"),
     [
         ({"output": "a", "more": 1}, "a"),

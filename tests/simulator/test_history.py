@@ -13,7 +13,6 @@ from playground.simulator.history import history_of, user_text
 from playground.simulator.model import reply as model_reply
 from tests.simulator.client_loop import SHAPES, loop
 from tests.simulator.factories import asking, called, results, user
-from tests.tables import each_row
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ RAIN = ("c", "get_weather", '{"city": "Paris"}')
 WRITTEN = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 
 
-@each_row(
+@pytest.mark.parametrize(
     "messages",
     [
         (assistant("I'll use get_weather for Paris."), results(("", "sunny"))),
@@ -104,7 +103,7 @@ def test_results_go_to_the_calls_of_their_own_turn() -> None:
     assert [outcome.arguments for outcome in history.results] == [{"city": "Paris"}]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "left"),
     [
         ("<current_datetime>2026-11-28</current_datetime>\n\nRead a.txt.", "Read a.txt."),

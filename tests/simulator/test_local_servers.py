@@ -12,7 +12,6 @@ import pytest
 from playground.core.providers import SHIPPED
 from playground.simulator.app import simulator_app
 from playground.simulator.local_servers import LOCAL_SERVERS
-from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -114,7 +113,7 @@ async def test_llamacpp_answers_no_history_that_ends_with_a_call(
 
 
 @pytest.mark.parametrize("path", PATHS)
-@each_row(
+@pytest.mark.parametrize(
     "changes",
     [
         {"tools": [{"type": "function"}]},

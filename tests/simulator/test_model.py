@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from playground.core.messages import Message, MessagePart
 from playground.core.tools import ToolChoice
 from playground.protocols.server import ModelReply
 from playground.simulator.model import reply as model_reply
-from tests.bounded import within
 from tests.simulator.factories import SHELF, TWO, asking, called, results, user
-from tests.tables import each_row
 
 BOTH = "What is 17*23, and the weather in Paris?"
 SUM = ("c1", "calculator", '{"expression": "17*23"}')
@@ -54,7 +54,7 @@ def test_without_parallel_calls_one_follows_the_other() -> None:
     assert "18 degrees" in last.text
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("choice", "prompt", "calls"),
     [
         (ToolChoice(), BOTH, ["calculator", "get_weather"]),
@@ -77,7 +77,7 @@ def test_a_forced_choice_calls_again_though_all_is_answered() -> None:
     assert len(names(reply(*history, choice=ToolChoice("required")))) == 1
 
 
-@each_row("choice", [ToolChoice("required"), ToolChoice("tool", "calculator")])
+@pytest.mark.parametrize("choice", [ToolChoice("required"), ToolChoice("tool", "calculator")])
 def test_a_forced_call_has_no_words_before_it(choice: ToolChoice) -> None:
     assert {block.kind for block in reply(user(BOTH), choice=choice).blocks} == {"call"}
 
@@ -166,7 +166,7 @@ def test_a_later_prompt_is_planned_for_itself() -> None:
     assert [json.loads(block.text) for block in again.calls] == [{"city": "Berlin"}]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("prompt", "word"),
     [
         ("Hello", "try"),
@@ -199,7 +199,7 @@ def test_max_tokens_cuts_the_reply() -> None:
     assert sum(len(block.text) for block in cut.blocks) <= 64
 
 
+@pytest.mark.timeout(20)
 def test_a_prompt_of_any_length_is_read_in_bounded_time() -> None:
     for hostile in ("(" * 50_000, "1+" * 50_000, "A " * 50_000, "a, " * 50_000, '"' * 50_000):
-        with within(20):
-            assert reply(user(hostile), tools=TWO).blocks
+        assert reply(user(hostile), tools=TWO).blocks

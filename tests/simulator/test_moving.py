@@ -14,7 +14,6 @@ from playground.core.tools import Content, ToolResult, text_result
 from playground.protocols.registry import CODECS
 from playground.protocols.server import ModelReply, ReplyBlock, call
 from tests.simulator.talking import IMAGE, Talk
-from tests.tables import each_row
 
 PAIRS = [(one, other) for one in CODECS for other in CODECS]
 LOOK = call("get_weather", {"city": "Paris"})
@@ -51,7 +50,7 @@ def calls_of(messages: tuple[Message, ...]) -> list[MessagePart]:
 
 
 @pytest.mark.slow
-@each_row(("one", "other"), PAIRS)
+@pytest.mark.parametrize(("one", "other"), PAIRS)
 def test_a_history_moves_and_goes_on(one: str, other: str) -> None:
     talk = behind(one)
     talk.move(other)

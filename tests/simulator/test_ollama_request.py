@@ -10,7 +10,6 @@ import pytest
 from playground.core.tools import ToolChoice
 from playground.protocols.ollama.server import frames, parse, whole
 from playground.protocols.server import BadRequest, IdSource, ModelReply, ParsedRequest, ReplyBlock
-from tests.tables import each_row
 
 TOOL = {"type": "function", "function": {"name": "f"}}
 HI = {"role": "user", "content": "hi"}
@@ -33,7 +32,7 @@ def using(**changes: Any) -> dict[str, Any]:
     return {"messages": [HI, {**CALL, "tool_calls": [call]}]}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("changes", "words", "status"),
     [
         ({"model": None}, "model is required", 400),
@@ -75,7 +74,7 @@ def test_what_is_refused_says_where_that_is_known_from(
     assert refused.value.source.startswith("https://github.com/")
 
 
-@each_row("body", [b"", b" \n", b"{", b"[]"])
+@pytest.mark.parametrize("body", [b"", b" \n", b"{", b"[]"])
 def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(BadRequest):
         parse(body, {})
@@ -120,7 +119,7 @@ def test_a_sound_request_is_read_whole() -> None:
     assert asked(options={"num_predict": -1}).request.params["max_tokens"] is None
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("given", "paired"),
     [
         ([{"tool_call_id": "b"}, {"tool_call_id": "a"}], ["b", "a"]),

@@ -10,7 +10,6 @@ import pytest
 from playground.core.tools import FREEFORM, ToolChoice
 from playground.protocols.openai_chat.server import parse
 from playground.protocols.server import BadRequest, ParsedRequest
-from tests.tables import each_row
 
 TOOL = {"type": "function", "function": {"name": "f"}}
 HI = {"role": "user", "content": "hi"}
@@ -74,7 +73,7 @@ def schema(written: Any, **more: Any) -> dict[str, Any]:
     return formed(type="json_schema", json_schema=given)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("changes", "words", "param"),
     [
         ({"model": None}, "model parameter", None),
@@ -170,7 +169,7 @@ def test_refusals(changes: dict[str, Any], words: str, param: str | None) -> Non
         assert told.value.param == param
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("choice", "read"),
     [
         (None, ToolChoice()),
@@ -231,7 +230,7 @@ def test_the_older_dialect_of_functions() -> None:
     assert read.params["legacy"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     "changes",
     [
         long_id(40, "gpt-4o"),

@@ -9,7 +9,6 @@ import pytest
 
 from playground.protocols.openai_responses.server import END, parse
 from playground.protocols.server import IdSource, ModelReply, ParsedRequest, ReplyBlock, call
-from tests.tables import each_row
 
 STAMP = IdSource("s", 7)
 BODY: dict[str, Any] = {
@@ -83,7 +82,7 @@ def test_every_event_is_one_of_the_official_package(stop: str) -> None:
     assert whole == found[-1]["response"]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("stop", "name", "told"),
     [
         ("stop", "completed", None),

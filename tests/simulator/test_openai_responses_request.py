@@ -12,7 +12,6 @@ from playground.core.tools import FREEFORM, ToolChoice
 from playground.protocols.openai_responses.refuse import sealed
 from playground.protocols.openai_responses.server import parse
 from playground.protocols.server import BadRequest, ParsedRequest
-from tests.tables import each_row
 
 TOOL: dict[str, Any] = {"type": "function", "name": "f", "parameters": None, "strict": None}
 FREE = {"type": "custom", "name": "g"}
@@ -58,7 +57,7 @@ CLOSED = {"type": "object", "properties": {"x": {}}, "additionalProperties": Fal
 NESTED = {**CLOSED, "properties": {"x": OPEN}, "required": ["x"]}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("changes", "words", "param"),
     [
         ({"model": None}, "Missing required parameter: 'model'", "model"),
@@ -211,7 +210,7 @@ SEEN = {
 }
 
 
-@each_row(("param", "case"), SEEN.items())
+@pytest.mark.parametrize(("param", "case"), SEEN.items())
 def test_what_was_seen_cites_who_saw_it(param: str | None, case: tuple[Any, str | None]) -> None:
     with pytest.raises(BadRequest) as told:
         asked(**case[0])
@@ -223,7 +222,7 @@ def test_what_was_seen_cites_who_saw_it(param: str | None, case: tuple[Any, str 
     assert guessed.value.inferred
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("choice", "read", "offered"),
     [
         (None, ToolChoice(), ["f", "g"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jsonschema_rs
+import pytest
 
 from playground.core.messages import MessagePart
 from playground.core.tools import Tool
@@ -12,7 +13,6 @@ from playground.executors.examples import EXAMPLES
 from playground.simulator.plan import clauses, enumerations, finds, forced_call, planned_calls
 from playground.web.demos import ASK_COLLEAGUE, DEMOS
 from tests.simulator.factories import DAY, INT, SHELF, TWO, B, N, S, one_of, some, tool
-from tests.tables import each_row
 
 Call = tuple[str, dict[str, Any]]
 
@@ -114,7 +114,7 @@ PROMPTS: list[tuple[str, list[Call]]] = [
 ]
 
 
-@each_row(("prompt", "calls"), PROMPTS, ids=[prompt[:40] for prompt, _ in PROMPTS])
+@pytest.mark.parametrize(("prompt", "calls"), PROMPTS, ids=[prompt[:40] for prompt, _ in PROMPTS])
 def test_a_prompt_becomes_the_calls_a_person_would_expect(prompt: str, calls: list[Call]) -> None:
     assert planned(prompt) == calls
 
@@ -150,7 +150,7 @@ def test_a_follow_up_takes_the_last_tool_and_keeps_what_is_not_said() -> None:
     assert planned("And now?", TWO, last) == []
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("prompt", "name", "a", "b"),
     [
         ("What is 17*23?", "multiply", 17, 23),
@@ -227,7 +227,7 @@ def test_clauses_joined_are_the_prompt_and_quotes_stay_whole() -> None:
     assert "'this, and that'" in clauses(prompt)[0]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "found"),
     [
         ("say 'hi' and “ho” but don't", ["quote hi", "quote ho"]),
@@ -248,7 +248,7 @@ def test_the_values_of_a_text(text: str, found: list[str]) -> None:
     assert [f"{find.kind} {find.text}" for find in finds(text)] == found
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "listed"),
     [
         ("in Paris, London and New York", [["Paris", "London", "New York"]]),
@@ -265,7 +265,7 @@ def named(name: str, **properties: dict[str, Any]) -> Tool:
     return tool(name, "", " ".join(properties), **properties)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("prompt", "names", "calls"),
     [
         ("Call tool_8 for Paris", "tool_7 tool_8", "tool_8"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
+
 from playground.core.events import PartEnded, ResponseEnded, ResponseFailed
 from playground.core.messages import ModelRequest
 from playground.core.tools import Tool, ToolChoice
@@ -23,14 +25,13 @@ from playground.simulator.app import ENDS
 from playground.simulator.faults import by_name
 from playground.simulator.model import reply
 from tests.simulator.factories import SHELF, asking, called, results, user
-from tests.tables import each_row
 
 VERSION = {"anthropic-version": "2023-06-01"}
 SUM = ("c1", "calculator", '{"expression": "17*23"}')
 SAID = ModelReply(
     (ReplyBlock("text", "Grüße 世界 🌍"), call("f", {"x": "é"}), call("f", "")), "calls"
 )
-both = each_row("end", ENDS, ids=[end.name for end in ENDS])
+both = pytest.mark.parametrize("end", ENDS, ids=[end.name for end in ENDS])
 STAMP = IdSource("s", 0)
 
 
@@ -53,7 +54,7 @@ def decoded(end: ProviderServer, data: bytes, *, clean: bool = True) -> list[obj
 
 
 @both
-@each_row("streamed", [True, False])
+@pytest.mark.parametrize("streamed", [True, False])
 def test_the_codec_reads_what_was_said(end: ProviderServer, streamed: bool) -> None:
     asked = _read(end, asking(user("hi"), max_tokens=500))
     data = b"".join(frame.data for frame in frames(end, SAID))
@@ -68,7 +69,7 @@ def test_the_codec_reads_what_was_said(end: ProviderServer, streamed: bool) -> N
 
 
 @both
-@each_row(
+@pytest.mark.parametrize(
     "choice",
     [ToolChoice(), ToolChoice("required", parallel=False), ToolChoice("tool", "translate")],
 )
@@ -95,7 +96,7 @@ def _roles(request: ModelRequest) -> list[str]:
 
 
 @both
-@each_row(
+@pytest.mark.parametrize(
     ("fault", "end_as"),
     [
         ("cut-after-3", "interrupted"),
@@ -127,7 +128,7 @@ def test_a_twisted_stream_is_read_for_what_it_is(
 
 
 @both
-@each_row(
+@pytest.mark.parametrize(
     "text",
     [
         '{"x": 1, "x": 2}',
@@ -156,7 +157,7 @@ def _unread(end: ProviderServer, text: str) -> str:
 
 
 @both
-@each_row("text", ["Sure! {city", "[" * 10_000, "half \ud800"])
+@pytest.mark.parametrize("text", ["Sure! {city", "[" * 10_000, "half \ud800"])
 def test_what_is_no_json_is_a_text_in_a_json_answer(end: ProviderServer, text: str) -> None:
     asked = _read(end, asking(user("hi"), max_tokens=500))
     events = decoded(end, end.whole(ModelReply((call("f", text),), "calls"), asked, STAMP))

@@ -16,7 +16,6 @@ from playground.simulator.history import answered_call
 from playground.simulator.model import combine_results, passing, reply
 from tests.factories import WEATHER
 from tests.simulator.talking import Talk
-from tests.tables import each_row
 
 SEND = Tool("send_email", "Sends an email.", {"type": "object", "properties": {}})
 LOOK = Tool("get_weather", WEATHER.description, WEATHER.parameters)
@@ -56,8 +55,8 @@ def spoken(talk: Talk) -> ModelReply:
 
 
 @pytest.mark.slow
-@each_row("protocol", list(CODECS))
-@each_row("one", FAULTS, ids=lambda one: one.name)
+@pytest.mark.parametrize("protocol", list(CODECS))
+@pytest.mark.parametrize("one", FAULTS, ids=lambda one: one.name)
 def test_every_fault_is_taken_and_answered_on_every_wire(protocol: str, one: Any) -> None:
     talk = Talk(protocol, tools=(LOOK, SEND))
     talk.prompt("What is the weather in Oslo?")
@@ -92,7 +91,7 @@ def test_the_second_try_may_go_well() -> None:
     assert "failed" not in last
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "tried"),
     [
         ("The tool was stopped after 30 s, its limit.", True),
@@ -122,7 +121,7 @@ def test_nothing_is_tried_again_that_is_not_on_offer() -> None:
     assert not failing(trouble, tools=(SEND,)).calls
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("result", "said"),
     [
         ("", "Paris: the tool gave nothing back."),

@@ -9,7 +9,6 @@ import pytest
 
 from playground.protocols.server import BadRequest
 from playground.simulator.recorded import LEFT, MatchingTake, Take, Tape, find_take, frames, headers
-from tests.tables import each_row
 
 
 def body(*messages: Any) -> str:
@@ -47,7 +46,7 @@ TAPE = Tape(
 )
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("messages", "again", "number", "others"),
     [
         ([ASKED], 0, 1, ()),
@@ -68,7 +67,7 @@ def test_the_answer_whose_way_is_nearest(
     assert (one.take.number, one.others) == (number, others)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("messages", "words"),
     [
         ([user("Listen.")], "leaves the recording with the message “Listen.”: there the message "

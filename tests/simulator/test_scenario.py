@@ -11,7 +11,6 @@ from playground.core.errors import BadInput
 from playground.core.messages import Message, MessagePart, ModelRequest
 from playground.core.tools import ToolChoice
 from playground.simulator.scenario import scenario, script
-from tests.tables import each_row
 
 
 def test_a_turn_is_read_with_all_its_words() -> None:
@@ -35,7 +34,7 @@ def test_a_turn_is_read_with_all_its_words() -> None:
     assert read.pace == 0.5
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("data", "place"),
     [
         ([], "/"),
@@ -88,7 +87,7 @@ def test_of_several_scenarios_the_first_that_fits_is_played() -> None:
     assert text(asked("a", "bread")) is None
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("data", "place"),
     [
         ({"scenarios": []}, "/scenarios"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from playground.core.messages import model_request
 from playground.core.settings import PROTOCOLS
 from playground.core.tools import ToolChoice
 from playground.protocols.registry import codec
 from playground.simulator.recorded import steps
 from tests.factories import Log, session, turn_with_calls
-from tests.tables import each_row
 
 PROMPT = "What is the weather in Paris?"
 
@@ -24,7 +25,7 @@ def two_calls() -> Log:
     return turn_with_calls(("get_weather", {"city": "Paris"}), ("add_event", {"title": "Walk"}))
 
 
-@each_row("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_messages_calls_and_results_in_order(protocol: str) -> None:
     log = two_calls().run("1.1").run("1.2")
     found = steps(protocol, body(protocol, log))
@@ -38,7 +39,7 @@ def test_messages_calls_and_results_in_order(protocol: str) -> None:
     assert found[0].kind == "prompt"
 
 
-@each_row("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_what_the_model_said_is_no_step(protocol: str) -> None:
     log = Log().start().prompt().request().part(0, "thinking", "hm").part(1, "text", "Rain.")
     log.end("stop").prompt("And in Rome?")
@@ -48,7 +49,9 @@ def test_what_the_model_said_is_no_step(protocol: str) -> None:
     assert found[0].place != found[1].place
 
 
-@each_row("text", ["", "[]", "{}", '{"messages": 7}', '{"messages": [1, null]}', "{"])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"messages": 7}', '{"messages": [1, null]}', "{"]
+)
 def test_what_is_no_request_has_no_steps(text: str) -> None:
     assert [steps(protocol, text) for protocol in PROTOCOLS] == [[]] * len(PROTOCOLS)
     assert steps("smoke signals", text) == []

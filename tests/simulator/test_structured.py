@@ -17,7 +17,6 @@ from playground.simulator.model import is_final
 from playground.simulator.model import reply as model_reply
 from tests.simulator.client_loop import SHAPES, loop
 from tests.simulator.factories import WEATHER, asking, called, results, user
-from tests.tables import each_row
 
 PROMPT = "What is the weather in Paris? Answer as JSON."
 REPORT: dict[str, Any] = {
@@ -105,7 +104,7 @@ def _members(body: dict[str, Any]) -> dict[str, Any]:
     return {name: body[name] for name in body if name not in ("messages", "input", "contents")}
 
 
-@each_row(("end", "body"), FORMS.values())
+@pytest.mark.parametrize(("end", "body"), FORMS.values())
 def test_an_answer_satisfies_the_schema_that_was_asked_for(
     end: str, body: Callable[[Any], dict[str, Any]]
 ) -> None:
@@ -114,7 +113,7 @@ def test_an_answer_satisfies_the_schema_that_was_asked_for(
     assert value["city"] == "Paris"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("end", "members"),
     [
         *((end, _members(body(REPORT))) for end, body in FORMS.values()),
@@ -130,7 +129,7 @@ def test_the_answer_after_tool_calls_satisfies_the_schema(
         jsonschema_rs.validate(REPORT, json.loads(text))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("end", "body"),
     [
         ("openai_chat", {**CHAT, "response_format": {"type": "json_object"}}),
@@ -165,7 +164,7 @@ def test_schemas_in_words_of_openapi_are_satisfied_too() -> None:
     assert bare in ("cat", "dog")
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("end", "body"),
     [
         ("openai_chat", {**CHAT, "response_format": {"type": "text"}}),
@@ -226,7 +225,7 @@ def test_a_list_has_an_item_for_each_result() -> None:
     assert found == [("Paris", 18), ("Rome", 25)]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("tools", "choice", "calls"),
     [
         ((WEATHER, FINAL), FORCED, ["get_weather", "final_result", "final_result"]),
@@ -274,7 +273,7 @@ def test_the_last_answer_is_given_again_where_it_was_refused() -> None:
     assert block.name == "final_result"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("name", "final"),
     [
         ("final_answer", True),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
+import pytest
+
 from playground.store.search import BEGIN, END, ExcerptPart, excerpt_parts, excerpts
-from tests.tables import each_row
 
 
 def test_each_text_is_marked_by_its_position_until_the_time_is_over() -> None:
@@ -25,7 +26,7 @@ def test_each_text_is_marked_by_its_position_until_the_time_is_over() -> None:
         assert excerpts(connection, '"cafe"*', [3], 0.0) == {}
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "found"),
     [
         ("a", [ExcerptPart("a", False)]),

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from playground.store.search import KEYS, LONGEST, WORDS, SearchQuery, parse_query
-from tests.tables import each_row
 
 NEW_YEAR = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)
 DAY = 86_400_000
@@ -36,12 +35,12 @@ CASES = {
 }
 
 
-@each_row("text", CASES, ids=lambda text: repr(text[:30]))
+@pytest.mark.parametrize("text", CASES, ids=lambda text: repr(text[:30]))
 def test_what_is_meant(text: str) -> None:
     assert parse_query(text) == CASES[text]
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("text", "told"),
     [
         ("tool:", "tool: needs a value"),

@@ -30,7 +30,6 @@ from playground.store.slices import LONG, SMALL, cut, numbers_of, runs_of, spans
 from playground.store.writes import Copied, Summary, WriteBatch, long_text, with_text
 from tests.store.test_database import opened
 from tests.store.test_large_texts import shortened
-from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -192,7 +191,7 @@ TOOLS = [
 ]
 
 
-@each_row("body_of", [anthropic, tools_first, growing_text, no_json, cut_off])
+@pytest.mark.parametrize("body_of", [anthropic, tools_first, growing_text, no_json, cut_off])
 def test_what_is_added_is_stored_and_hardly_more(body_of: Callable[[list[str]], str]) -> None:
     chance = Random(5)
     messages = [text(chance, 900) for _ in range(30)]
@@ -214,7 +213,7 @@ def test_what_comes_after_a_rewritten_history_is_known() -> None:
     assert sum(len(piece) for piece in cut(rewritten).slices() if piece not in known) < 1000
 
 
-@each_row(
+@pytest.mark.parametrize(
     "body",
     [
         "," * 30_000,

@@ -24,7 +24,6 @@ from playground.tap.agents import (
     prepare,
     prepare_command,
 )
-from tests.tables import each_row
 
 BASE = "http://127.0.0.1:8765"
 SECRET = "s3cret-of-this-tap"
@@ -85,7 +84,9 @@ def codex_options(launch: AgentLaunch) -> list[str]:
     return [word.removeprefix("model_providers.playground_tap.") for word in words[1::2]]
 
 
-@each_row("name, own_login", [(name, own) for name in AGENTS for own in (True, False)])
+@pytest.mark.parametrize(
+    ("name", "own_login"), [(name, own) for name in AGENTS for own in (True, False)]
+)
 def test_the_secret_is_in_no_argument(name: str, own_login: bool, tmp_path: Path) -> None:
     launch = launched(name, tmp_path, own_login)
     assert launch.command == AGENTS[name].command
@@ -113,8 +114,8 @@ def test_claude_with_our_key(tmp_path: Path) -> None:
     assert in_file == CLAUDE_SET | dummy | {"ANTHROPIC_API_KEY": ""}
 
 
-@each_row(
-    "user, project, local, kept",
+@pytest.mark.parametrize(
+    ("user", "project", "local", "kept"),
     [
         (None, None, None, "x-env: 1"),
         ("x-user: 1\nx-two: 2\n", None, None, "x-user: 1\nx-two: 2"),
@@ -138,14 +139,14 @@ def test_claude_keeps_the_user_s_headers(
     assert in_file["ENABLE_TOOL_SEARCH"] == ("true" if user is None else "false")
 
 
-@each_row("text", ["{oops", "[]", '{"env": 3}', ""])
+@pytest.mark.parametrize("text", ["{oops", "[]", '{"env": 3}', ""])
 def test_claude_settings_that_say_nothing(text: str, tmp_path: Path) -> None:
     written(tmp_path / "home/.claude/settings.json", text)
     assert launched("claude", tmp_path).environment == KEPT | CLAUDE_SET
 
 
-@each_row(
-    "own_login, key, login, dummy",
+@pytest.mark.parametrize(
+    ("own_login", "key", "login", "dummy"),
     [
         (True, None, "requires_openai_auth=true", {}),
         (True, "theirs", 'env_key="OPENAI_API_KEY"', {}),
@@ -169,8 +170,8 @@ def test_codex(
     assert (launch.files, launch.links) == ({}, {})
 
 
-@each_row(
-    "kept, key, own_login, says",
+@pytest.mark.parametrize(
+    ("kept", "key", "own_login", "says"),
     [
         ({"tokens": {"access_token": "t"}, "OPENAI_API_KEY": None}, "", True, True),
         ({"tokens": {"access_token": "t"}, "OPENAI_API_KEY": None}, "key", True, False),
@@ -227,8 +228,8 @@ def test_gemini_without_settings_or_with_broken_ones(tmp_path: Path) -> None:
             launched("gemini", tmp_path)
 
 
-@each_row(
-    "protocol, own_login, provider",
+@pytest.mark.parametrize(
+    ("protocol", "own_login", "provider"),
     [
         ("anthropic", True, {"anthropic": {"options": {"baseURL": f"{BASE}/tap/anthropic/v1"}}}),
         ("openai_responses", True, {"openai": {"options": {"baseURL": f"{BASE}/tap/openai/v1"}}}),

@@ -18,7 +18,6 @@ from playground.net.keys import Keys
 from playground.protocols.registry import CODECS
 from playground.tap.door import DOORS, HEADER, Upstreams
 from playground.tap.relay import CREDENTIALS, DoorName, RefusedRequest, Unobserved, error_body
-from tests.tables import each_row
 from tests.tap.relaying import (
     AGENT_KEY,
     ISOLATING,
@@ -85,7 +84,7 @@ REFUSED = {
 }
 
 
-@each_row("name", REFUSED)
+@pytest.mark.parametrize("name", REFUSED)
 async def test_a_request_that_is_not_ours_is_refused(place: Place, name: str) -> None:
     target, headers, status = REFUSED[name]
     got = await at(place, target.replace(b"SECRET", place.secrets["raw"]), *headers)
@@ -121,7 +120,7 @@ BROWSERS: dict[str, Headers] = {
 }
 
 
-@each_row("name", BROWSERS)
+@pytest.mark.parametrize("name", BROWSERS)
 async def test_what_a_browser_asks_for_is_refused_by_each_method(place: Place, name: str) -> None:
     """An upstream would answer with a page, and its script would run in our origin."""
     target = place.target("openai", b"/v1/models", "raw")
@@ -133,7 +132,7 @@ async def test_what_a_browser_asks_for_is_refused_by_each_method(place: Place, n
     assert place.provider.heads == []
 
 
-@each_row(
+@pytest.mark.parametrize(
     "headers",
     [
         [TYPED],
@@ -165,7 +164,7 @@ async def test_the_secret_goes_on_in_no_header(place: Place) -> None:
     assert (b"x-kept", b"1") in place.provider.headers
 
 
-@each_row("status", [301, 302, 303, 307, 308, 399])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308, 399])
 async def test_a_redirect_has_no_target_that_an_agent_could_follow(
     place: Place, status: int
 ) -> None:
@@ -177,7 +176,9 @@ async def test_a_redirect_has_no_target_that_an_agent_could_follow(
     assert b"location" not in dict(got.headers)
 
 
-@each_row("host", [b"evil.example", b"127.0.0.1", b"127.0.0.1:1", b"localhost.:80", b"x@127.0.0.1"])
+@pytest.mark.parametrize(
+    "host", [b"evil.example", b"127.0.0.1", b"127.0.0.1:1", b"localhost.:80", b"x@127.0.0.1"]
+)
 async def test_another_host_is_refused_before_its_secret_is_read(place: Place, host: bytes) -> None:
     place.provider.says(OK)
     async with connected(place.port) as client:
@@ -205,7 +206,7 @@ ABSOLUTE = [
 
 
 @pytest.mark.parametrize("path", ["tap/SECRET/openai/v1/models", "sessions"])
-@each_row("target, host, status", ABSOLUTE)
+@pytest.mark.parametrize(("target", "host", "status"), ABSOLUTE)
 async def test_a_target_with_another_host_is_refused(
     place: Place, target: str, host: str, status: int, path: str
 ) -> None:
@@ -358,7 +359,7 @@ VENDORS: Sequence[tuple[str, DoorName, bytes, str]] = [
 ]
 
 
-@each_row("name, door, path, place", VENDORS)
+@pytest.mark.parametrize(("name", "door", "path", "place"), VENDORS)
 def test_the_agents_own_credentials_go_to_the_vendor(
     name: str, door: DoorName, path: bytes, place: str
 ) -> None:
@@ -397,7 +398,7 @@ NO_KEYS_IN_A_QUERY = (
 )
 
 
-@each_row("name", KEYS_IN_A_QUERY)
+@pytest.mark.parametrize("name", KEYS_IN_A_QUERY)
 def test_a_key_in_a_query_goes_on_to_the_vendor_alone(name: bytes) -> None:
     """Whatever stands around it goes on as it is."""
     before, after = b"&".join(NO_KEYS_IN_A_QUERY[:5]), b"&".join(NO_KEYS_IN_A_QUERY[5:])
@@ -422,7 +423,7 @@ NO_KEYS_IN_A_HEADER = (
 )
 
 
-@each_row("name", KEYS_IN_A_HEADER)
+@pytest.mark.parametrize("name", KEYS_IN_A_HEADER)
 def test_a_header_that_is_named_as_a_key_goes_on_to_the_vendor_alone(name: bytes) -> None:
     sent: Headers = [*((kept, b"0a1B2c3D4e5F6g7H8i9J") for kept in NO_KEYS_IN_A_HEADER)]
     headers = [*sent, (name, AGENT_KEY.encode())]
@@ -433,7 +434,7 @@ def test_a_header_that_is_named_as_a_key_goes_on_to_the_vendor_alone(name: bytes
     assert set(headers) <= set(found.headers)
 
 
-@each_row("door", list(DOORS))
+@pytest.mark.parametrize("door", list(DOORS))
 def test_the_simulator_has_an_end_for_each_door(door: DoorName) -> None:
     for protocol in DOORS[door]:
         path = {"openai_responses": b"/v1/responses", "openai_chat": b"/v1/chat/completions"}
@@ -457,7 +458,7 @@ UNFIT: Sequence[tuple[str, DoorName, int]] = [
 ]
 
 
-@each_row("name, door, status", UNFIT)
+@pytest.mark.parametrize(("name", "door", "status"), UNFIT)
 def test_an_upstream_that_does_not_fit_is_refused(name: str, door: DoorName, status: int) -> None:
     with pytest.raises(RefusedRequest) as refused:
         upstreams().find(name, door, b"/v1/x", OWN)
@@ -465,8 +466,8 @@ def test_an_upstream_that_does_not_fit_is_refused(name: str, door: DoorName, sta
     assert json.loads(error_body(DOORS[door][0], status, refused.value.sentence))
 
 
-@each_row(
-    "path, protocol",
+@pytest.mark.parametrize(
+    ("path", "protocol"),
     [
         (b"/v1/responses", "openai_responses"),
         (b"/responses?x=1", "openai_responses"),

@@ -36,7 +36,6 @@ from tests.protocols.answers import PROTOCOLS, AnswerPart, body
 from tests.protocols.answers import call as answer_call
 from tests.protocols.answers import text as answer_text
 from tests.protocols.requests import assistant, call, result, results, user
-from tests.tables import each_row
 from tests.tap.agent import taps_of
 
 pytestmark = pytest.mark.anyio
@@ -426,7 +425,7 @@ async def test_a_call_that_only_a_second_choice_has_does_not_leave() -> None:
         assert await read_rest(agent, exchange, None, ()) == "cut"
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("protocol", "streamed", "old", "new"),
     [
         ("anthropic", False, b'"type": "message"', b'"kind": "message"'),

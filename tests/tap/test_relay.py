@@ -21,7 +21,6 @@ from playground.net.client import NetworkError
 from playground.protocols.registry import CODECS, FACTS
 from playground.simulator.faults import FAULTS, FaultRow
 from playground.tap.relay import AgentRequest, AnswerHead, RawHeaders, Unobserved
-from tests.tables import each_row
 from tests.tap.relaying import (
     AGENT_KEY,
     PROVIDER_KEY,
@@ -144,7 +143,9 @@ async def _check_fault(place: Place, fault: FaultRow, protocol: Protocol, stream
         assert through == sent_back(direct)
 
 
-@each_row("fault, protocol, stream", fault_rows(every=False), ids=lambda v: getattr(v, "name", v))
+@pytest.mark.parametrize(
+    ("fault", "protocol", "stream"), fault_rows(every=False), ids=lambda v: getattr(v, "name", v)
+)
 async def test_each_fault_comes_through(
     place: Place, fault: FaultRow, protocol: Protocol, stream: bool
 ) -> None:
@@ -152,15 +153,17 @@ async def test_each_fault_comes_through(
 
 
 @pytest.mark.slow
-@each_row("fault, protocol, stream", fault_rows(every=True), ids=lambda v: getattr(v, "name", v))
+@pytest.mark.parametrize(
+    ("fault", "protocol", "stream"), fault_rows(every=True), ids=lambda v: getattr(v, "name", v)
+)
 async def test_each_fault_comes_through_on_every_protocol(
     place: Place, fault: FaultRow, protocol: Protocol, stream: bool
 ) -> None:
     await _check_fault(place, fault, protocol, stream)
 
 
-@each_row(
-    "fault, status, last",
+@pytest.mark.parametrize(
+    ("fault", "status", "last"),
     [
         ("stall-after-3", 200, b'data: {"type":"ping"}\n\n'),
         ("open-after-done", 200, b'data: {"type":"message_stop"}\n\n'),

@@ -33,7 +33,6 @@ from playground.tap.recording import AgentSessions
 from playground.tap.relay import STOPPED, AgentRequest, Exchange
 from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
 from tests.protocols.test_body_edits import three_results
-from tests.tables import each_row
 from tests.tap.agent import KIND, FakeAgent, end, taps_of
 from tests.tap.tapping import FORECAST, MOST_SLOWLY, PROTOCOLS, WEATHER, both
 from tests.tap.test_holding import BASH, READ, answer_of, decide, stopping, waiting
@@ -689,8 +688,8 @@ def test_which_results_are_errors_is_known_in_each_protocol(protocol: str) -> No
     assert [has_failed(result) for result in results] == [False, True, False]
 
 
-@each_row(
-    "text, failed",
+@pytest.mark.parametrize(
+    ("text", "failed"),
     [
         ("Exit code: 1\nOutput:\n", True),
         ("Exit code: 0\nOutput:\nError", False),

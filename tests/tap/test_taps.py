@@ -12,7 +12,6 @@ from playground.core.errors import BadInput, Conflict, NotFound
 from playground.engine.engine import Engine
 from playground.tap.taps import MOST_OTHERS, MOST_TITLE, STOPS, Activity, Taps, without_key
 from tests.engine.running import running
-from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -103,8 +102,8 @@ async def test_where_a_tap_stops_is_kept(tmp_path: Path) -> None:
         assert (await taps_of(engine).get(tap.id)).stop_at == STOPS[-1]
 
 
-@each_row(
-    "given, error, words",
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
     [
         ({"upstream": "nobody"}, NotFound, "nobody"),
         ({"upstream": "azure"}, BadInput, "has no address yet"),
@@ -139,8 +138,8 @@ async def test_what_passes_through_is_counted_and_the_last_of_it_remembered(tmp_
         assert taps_of(engine).activity(tap.id) == Activity()
 
 
-@each_row(
-    "target, shown",
+@pytest.mark.parametrize(
+    ("target", "shown"),
     [
         (b"/v1/models", "/v1/models"),
         (b"/v1/messages?beta=true", "/v1/messages?beta=true"),

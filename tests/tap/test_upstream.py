@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from playground.core.settings import Profile
 from playground.net.keys import Keys
 from playground.tap.door import Upstreams, credentials_of
 from playground.tap.relay import RefusedRequest
-from tests.tables import each_row
 
 KEY = "sk-ant-canary-71f0c2"
 
 
-@each_row(
-    "headers, target, found",
+@pytest.mark.parametrize(
+    ("headers", "target", "found"),
     [
         ([(b"authorization", b"Bearer " + KEY.encode())], b"/", {KEY}),
         ([(b"authorization", KEY.encode())], b"/", {KEY}),
@@ -32,7 +33,7 @@ def test_the_credentials_of_a_request(
     assert credentials_of(headers, target) == found
 
 
-@each_row("base_url", ["https://api.anthropic.com", "https://elsewhere.example", ""])
+@pytest.mark.parametrize("base_url", ["https://api.anthropic.com", "https://elsewhere.example", ""])
 def test_they_are_masked_wherever_the_request_goes(base_url: str) -> None:
     keys = Keys({})
     profile = Profile("p", "anthropic", base_url)

@@ -9,7 +9,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from playground.web.app import PACKET, _compressed
 from tests.served import Reached
-from tests.tables import each_row
 from tests.web.asking import Header, call, scope_of
 
 pytestmark = pytest.mark.anyio
@@ -31,7 +30,7 @@ def answering(kind: str, *pieces: bytes) -> ASGIApp:
     return _compressed(app)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("path", "kind", "asked", "packed"),
     [
         ("/sessions/1", "text/html; charset=utf-8", [GZIP], True),

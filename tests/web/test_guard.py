@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from playground.core.errors import BadInput
-from tests.tables import each_row
 from tests.web.asking import (
     BEARER,
     COOKIE,
@@ -61,8 +60,8 @@ async def test_our_hosts_are_served(host: str) -> None:
     assert (told.status, told.ran) == (200, ["GET /x"])
 
 
-@each_row("host", FOREIGN_HOSTS)
-@each_row("target", WITHOUT_CREDENTIAL)
+@pytest.mark.parametrize("host", FOREIGN_HOSTS)
+@pytest.mark.parametrize("target", WITHOUT_CREDENTIAL)
 async def test_a_foreign_host_is_refused_everywhere(host: str | None, target: str) -> None:
     for settings in EITHER_WAY:
         told = await ask("GET", target, BEARER, COOKIE, host=host, **settings)
@@ -135,8 +134,8 @@ FOREIGN = [
 KINDS = ["application/x-www-form-urlencoded", "application/json", "text/plain"]
 
 
-@each_row("headers", FOREIGN)
-@each_row("kind", KINDS)
+@pytest.mark.parametrize("headers", FOREIGN)
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_foreign_write_is_refused(headers: list[Header], kind: str) -> None:
     for credential in (COOKIE, BEARER, ("x-api-key", TOKEN)):
         for target in ("/sessions", "/sim/anthropic/v1/messages"):
@@ -145,8 +144,8 @@ async def test_a_foreign_write_is_refused(headers: list[Header], kind: str) -> N
     assert (await ask("POST", "/x", ("content-type", kind), *headers, token=None)).status == 403
 
 
-@each_row("headers", FOREIGN)
-@each_row("accept", ["text/event-stream", "application/json", "*/*"])
+@pytest.mark.parametrize("headers", FOREIGN)
+@pytest.mark.parametrize("accept", ["text/event-stream", "application/json", "*/*"])
 async def test_a_foreign_read_of_a_stream_or_json_is_refused(
     headers: list[Header], accept: str
 ) -> None:
@@ -224,7 +223,7 @@ REFUSED: list[list[Header]] = [
 ]
 
 
-@each_row("headers", REFUSED)
+@pytest.mark.parametrize("headers", REFUSED)
 async def test_without_the_right_credential_nothing_runs(headers: list[Header]) -> None:
     for method, target in (("GET", "/"), ("GET", "/nowhere"), ("HEAD", "/x"), ("POST", "/x")):
         for told in (
@@ -357,7 +356,7 @@ TRICKS = [
 ]  # fmt: skip
 
 
-@each_row("target", TRICKS)
+@pytest.mark.parametrize("target", TRICKS)
 async def test_no_spelling_slips_past_the_credential(target: str) -> None:
     told = await ask("GET", target)
     if target == "/static":

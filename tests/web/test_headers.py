@@ -6,7 +6,6 @@ import pytest
 
 from playground.net.isolation import HARDENING, ISOLATED, POLICY, isolated
 from playground.web.guard import FRAMED, FRAMES, SECURITY_HEADERS, Headers, hardened
-from tests.tables import each_row
 
 PAGE = (b"content-type", b"text/html; charset=utf-8")
 
@@ -19,7 +18,7 @@ def told(
     return dict(headers)
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("theirs", "policy", "framing"),
     [
         ([], b"frame-ancestors 'none'", b"DENY"),
@@ -40,7 +39,7 @@ def test_a_page_asks_for_what_is_known_and_gets_nothing_else(
     assert rest.items() <= headers.items()
 
 
-@each_row(
+@pytest.mark.parametrize(
     "theirs",
     [
         [],

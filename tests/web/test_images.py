@@ -13,7 +13,6 @@ from playground.core.tools import Content
 from playground.schema import strict_json
 from playground.web.forms import MOST_BYTES, MOST_IMAGES, Body, images_of, json_of, media_type
 from playground.web.guard import MAX_BODY
-from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +33,7 @@ def form(*files: tuple[str, bytes]) -> Body:
     return Body({}, FormData(uploads))
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("data", "kind"),
     [
         (PNG, "image/png"),

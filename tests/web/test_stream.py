@@ -22,12 +22,11 @@ from playground.web.site import Site
 from playground.web.stream import Cursor, _frames, _next, events_stream, message
 from tests.engine.running import asked, begun, running, until
 from tests.render.page import ENV, NOW_MS, Page
-from tests.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("data", "lines"),
     [
         ("a", ["data: a"]),

@@ -9,7 +9,6 @@ import pytest
 
 from playground.executors.workspace import Folder
 from playground.executors.workspace.files import FileSearch, glob_matcher, list_files, search_files
-from tests.tables import each_row
 
 
 @pytest.fixture
@@ -22,7 +21,7 @@ def folder(tmp_path: Path) -> Folder:
     return made
 
 
-@each_row(
+@pytest.mark.parametrize(
     ("glob", "path", "fits"),
     [
         ("*.py", "a.py", True),

@@ -19,10 +19,10 @@ import pytest
 from playground.executors.workspace import shell
 from playground.executors.workspace.executor import OPEN
 from playground.executors.workspace.shell import Output
-from tests.bounded import until
 from tests.executors.ending import over_once
 from tests.executors.workspace.working import TOOLS, Working, alive
-from tests.tables import each_row, rest_slow
+from tests.tables import rest_slow
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +42,7 @@ async def boxed(working: Working, command: str) -> str:
 
 
 @pytest.mark.parametrize("opened", rest_slow([True, False]))
-@each_row(
+@pytest.mark.parametrize(
     ("command", "said", "bad"),
     [
         ("echo one; echo two >&2", "one\ntwo\n[exit code 0, ", False),
@@ -172,7 +172,7 @@ async def test_cancelled_it_is_gone(working: Working) -> None:
     mark = f"96{os.getpid()}"
     call = working.invocation("run_shell", {"command": f"sleep {mark}"}, code=OPEN)
     task = asyncio.create_task(working.run(call))
-    await until(lambda: bool(alive(f"sleep\0{mark}")))
+    await wait_until(lambda: bool(alive(f"sleep\0{mark}")))
     task.cancel()
     with anyio.fail_after(20), pytest.raises(asyncio.CancelledError):
         await task
@@ -292,11 +292,11 @@ async def test_the_server_is_killed_and_nothing_runs_on(tmp_path: Path) -> None:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", code, cwd=root, env={"PYTHONPATH": root}
         )
-        await until(lambda: len(alive(f"sleep\0{mark}")) == 2)
+        await wait_until(lambda: len(alive(f"sleep\0{mark}")) == 2)
         process.kill()
         with anyio.fail_after(20):
             await process.wait()
-        await until(lambda: alive(mark) == [])
+        await wait_until(lambda: alive(mark) == [])
 
 
 async def test_a_folder_that_a_command_shut_is_opened_again(working: Working) -> None:

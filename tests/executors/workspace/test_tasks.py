@@ -14,8 +14,8 @@ from playground.core.events import Event, TaskEnded, TaskStarted
 from playground.executors.workspace import shell as module
 from playground.executors.workspace.executor import OPEN
 from playground.executors.workspace.shell import Tasks
-from tests.bounded import until
 from tests.executors.workspace.working import Working, alive
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +49,7 @@ async def test_begun_read_and_ended_by_itself(working: Working) -> None:
     assert read[-1] == "one\n[running]"
     assert await working.text("read_task", task_id=task) == "[running]"
     (working.folder / "go").touch()
-    await until(lambda: bool(ended(working)))
+    await wait_until(lambda: bool(ended(working)))
     assert await working.text("read_task", task_id=task) == "two\n[exit code 4]"
     assert await working.text("read_task", task_id=task) == "[exit code 4]"
     assert ended(working) == ["exit code 4"]
@@ -61,7 +61,7 @@ async def test_in_the_sandbox_too(working: Working) -> None:
     mark = f"94{os.getpid()}"
     text = await working.text("run_shell", command=f"sleep {mark}", background=True)
     assert text == "It runs in the background as task-1-0; read_task tells what it prints."
-    await until(lambda: len(alive(f"sleep\0{mark}")) == 1)
+    await wait_until(lambda: len(alive(f"sleep\0{mark}")) == 1)
     await working.text("stop_task", task_id="task-1-0")
     assert alive(f"sleep\0{mark}") == []
 
@@ -79,7 +79,7 @@ async def test_ended_by(working: Working, by: str, end: Any, how: str) -> None:
     mark = f"93{os.getpid()}"
     command = f"trap '' TERM; setsid sleep {mark} & sleep {mark}"
     task = await begun(working, command)
-    await until(lambda: len(alive(f"sleep\0{mark}")) == 2)
+    await wait_until(lambda: len(alive(f"sleep\0{mark}")) == 2)
     with anyio.fail_after(20):
         await end(working, task)
     assert alive(f"sleep\0{mark}") == []
@@ -115,7 +115,7 @@ async def test_the_oldest_that_ended_are_forgotten(
     ids = []
     for _ in range(4):
         ids.append(await begun(working, "true"))
-        await until(lambda: len(ended(working)) == len(ids))
+        await wait_until(lambda: len(ended(working)) == len(ids))
     assert await working.code("read_task", task_id=ids[0]) == "E12"
     assert await working.text("read_task", task_id=ids[-1]) == "[exit code 0]"
 
