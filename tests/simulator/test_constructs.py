@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -13,15 +12,15 @@ from typing import Any
 
 import pytest
 
+from bench import constructs
 from playground.core.messages import Message, MessagePart, ModelRequest
 from playground.core.settings import PROTOCOLS
 from playground.core.tools import Same, Tool, ToolChoice
 from playground.protocols.base import WireRequest
-from playground.protocols.gemini import limits as gemini
 from playground.protocols.limits import LimitTable
 from playground.protocols.lint import Finding, findings, of_group
 from playground.protocols.registry import CODECS, LIMITS
-from playground.protocols.server import BadRequest, Citation, ParsedRequest
+from playground.protocols.server import BadRequest, ParsedRequest
 from tests.simulator.constructs import (
     CONSTRUCTS,
     NULL,
@@ -407,91 +406,6 @@ def test_the_tools_of_recorded_requests_are_taken() -> None:
             assert not [one for one in told if one.severity == "refused"], form
 
 
-# The same table for a reader.
-
-DOCUMENT = Path(__file__).parents[2] / "docs" / "constructs.md"
-
-
-def as_table(constructs: Iterable[Construct] = CONSTRUCTS) -> str:
-    """docs/constructs.md: a row for each construct, and where each verdict is known from."""
-    sources: dict[str, int] = {}
-    rows = []
-    for one in constructs:
-        cells = [cell(one.tool, protocol, sources) for protocol in PROTOCOLS]
-        rows.append(f"| {one.about} | {' | '.join(cells)} |")
-    rows += limit_rows(sources)
-    listed = [f"{number}. {source}" for source, number in sources.items()]
-    return "\n".join([*_HEAD, *rows, "", "## Sources", "", *listed, ""])
-
-
-def limit_rows(sources: dict[str, int]) -> list[str]:
-    """Every row of the tables, each once, in our words and the provider's."""
-    lines = ["", "## Limits", "", *_LIMITS]
-    seen: set[int] = set()
-    for name, table in (*zip(NAMES, LIMITS.values(), strict=True), PARAMETERS):
-        rows = [row for row in table.rows if id(row) not in seen]
-        seen |= set(map(id, rows))
-        lines += [
-            "",
-            f"### {name}",
-            "",
-            f"| {table.who} ... | refused by | from |",
-            "| --- | --- | --- |",
-        ]
-        for row in rows:
-            mode = {"strict": "(strict tools) ", "ignored": "(not obeyed) ", "weak": "(advice) "}
-            says = mode.get(row.severity, "") + shown(row.says)
-            lines.append(f"| {says} | {shown(row.refusal)} | {mark(row.source, sources)} |")
-    return lines
-
-
-def shown(words: str) -> str:
-    """A template for a reader: what it names is left open."""
-    words = words.replace("{at}", "").replace("{why}", "").replace("|", r"\|").strip()
-    return re.sub(r"\{\{|\}\}|\{[^{}]+\}", lambda hole: _HOLES.get(hole[0], "…"), words)
-
-
-_HOLES = {"{{": "{", "}}": "}"}
-
-
-def mark(source: Citation, sources: dict[str, int]) -> str:
-    number = sources.setdefault(source.words, len(sources) + 1)
-    return f"{number}{' (i)' if source.inferred else ''}"
-
-
-NAMES = ("Anthropic", "OpenAI Chat", "OpenAI Responses", "Gemini", "Ollama")
-PARAMETERS = ("Gemini, schemas in `parameters`", gemini.PLAIN)
-_LIMITS = """\
-The rows of the tables: what lint and the notes before a request say, and the words by which
-the simulator refuses. … is what they name. What two protocols share stands once.""".splitlines()
-_HEAD = """\
-# Constructs of tools, and what each provider makes of them
-
-Written by tests/simulator/test_constructs.py from the tables of limits, which proves every
-cell: our encoder makes the request and foretells what comes, the strict end of the
-simulator takes or refuses it, and lint says the same. *taken*; *not by strict tools*:
-taken, but refused of a tool that is strict; **refused**: status 400; *not obeyed*: taken,
-and in part without effect. Numbers are sources, listed below; (i): inferred, nobody saw
-the real answer.
-
-| construct | Anthropic | OpenAI Chat | OpenAI Responses | Gemini | Ollama |
-| --- | --- | --- | --- | --- | --- |""".splitlines()
-_WORDS = {"refused": "**refused**", "ignored": "not obeyed", "strict": "not by strict tools"}
-
-
-def cell(tool: Tool, protocol: str, sources: dict[str, int]) -> str:
-    """The worst that lint finds, and whence."""
-    told = found(tool, protocol)
-    kind = next((kind for kind in _WORDS if told[kind]), "")
-    several = [Citation(each.source, each.inferred) for each in told.get(kind, ())]
-    marks = dict.fromkeys(mark(source, sources) for source in several)
-    return f"{_WORDS.get(kind, 'taken')} {', '.join(marks)}".strip()
-
-
-def test_the_document_says_what_the_table_says() -> None:
-    """Written anew by `python -m tests.simulator.test_constructs`."""
-    assert DOCUMENT.read_text() == as_table()
-
-
-if __name__ == "__main__":
-    DOCUMENT.write_text(as_table())
+def test_the_document_says_what_the_tables_say() -> None:
+    """Written anew by `python -m bench.constructs`."""
+    assert constructs.DOCUMENT.read_text() == constructs.document()

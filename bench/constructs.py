@@ -1,0 +1,217 @@
+"""Writes docs/constructs.md from the tables of limits.
+
+    python -m bench.constructs
+
+A row for each construct of tests/simulator/constructs.py, then the limits themselves, then their
+sources. Constructs of which all providers say the same share a row, and so do limits that differ in
+nothing but the keyword. tests/simulator/test_constructs.py holds the document equal to this, and
+proves what it says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from playground.core.settings import PROTOCOLS
+from playground.core.tools import Tool
+from playground.protocols.gemini import limits as gemini
+from playground.protocols.limits import Finding, Limit, Severity
+from playground.protocols.lint import findings
+from playground.protocols.registry import LIMITS
+from playground.protocols.server import Citation
+from tests.simulator.constructs import CONSTRUCTS, Construct
+
+DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "constructs.md"
+
+CHAT, RESPONSES = "openai_chat", "openai_responses"
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "Anthropic": ("anthropic",),
+    "OpenAI": (CHAT, RESPONSES),
+    "Gemini": ("gemini",),
+    "Ollama": ("ollama",),
+}
+"""The protocols of each column. Where those of one differ, its cell names both."""
+SHORT_NAMES = {CHAT: "Chat", RESPONSES: "Responses"}
+HEADINGS = {
+    "anthropic": "Anthropic",
+    CHAT: "OpenAI Chat, and what it shares with Responses",
+    RESPONSES: "OpenAI Responses alone",
+    "gemini": "Gemini",
+    "ollama": "Ollama",
+}
+VERDICTS: dict[Severity, str] = {
+    "refused": "**refused**",
+    "ignored": "ignored",
+    "strict": "not strict",
+}
+"""What a cell says, the worst first."""
+TAKEN = "taken"
+PLACE = "\0"
+MODES: dict[Severity, str] = {"strict": "strict", "ignored": "ignored", "weak": "advice"}
+HEAD = """\
+# Constructs of tools, and what each provider makes of them
+
+This page says which parts of a tool's JSON Schema, name and description each provider takes. It is
+written by `python -m bench.constructs` from the tables of limits, `protocols/NAME/limits`. Tests
+prove every cell: our encoder makes the request and foretells what comes, the strict end of the
+simulator takes or refuses it, and lint says the same.
+
+| cell | meaning |
+| --- | --- |
+| taken | accepted |
+| not strict | accepted, but refused of a tool that is strict |
+| **refused** | status 400 |
+| ignored | accepted, and in part without effect |
+| 7 | a source, listed [below](#sources) |
+| (i) | inferred: nobody saw the real answer |
+"""
+LIMITS_HEAD = """\
+## Limits
+
+What lint and the notes before a request say, and the words with which the simulator refuses. … is
+what they name. A mode of *strict* holds for strict tools alone; *ignored* is accepted without
+effect; *advice* is no refusal.
+"""
+
+
+class Sources:
+    """The sources in the order in which they are first named, numbered from 1."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def mark(self, source: Citation) -> str:
+        number = self._numbers.setdefault(source.words, len(self._numbers) + 1)
+        return f"{number}{' (i)' if source.inferred else ''}"
+
+    def lines(self) -> list[str]:
+        return [f"{number}. {words}" for words, number in self._numbers.items()]
+
+
+@dataclass(frozen=True)
+class LimitRow:
+    """A limit for a reader. PLACE stands for its `keyword` in `says` and `refusal`, if there is
+    one."""
+
+    mode: str
+    says: str
+    refusal: str
+    mark: str
+    keyword: str
+
+
+def document(constructs: Iterable[Construct] = CONSTRUCTS) -> str:
+    """The text of docs/constructs.md."""
+    sources = Sources()
+    lines = [*construct_lines(constructs, sources), "", *limit_lines(sources)]
+    return "\n".join([HEAD, *lines, "", "## Sources", "", *sources.lines(), ""])
+
+
+def construct_lines(constructs: Iterable[Construct], sources: Sources) -> list[str]:
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for construct in constructs:
+        cells = tuple(column_cell(construct.tool, names, sources) for names in COLUMNS.values())
+        rows.setdefault(cells, []).append(escape(construct.about))
+    taken_by_all = rows.pop((TAKEN,) * len(COLUMNS), [])
+    return [
+        "## Taken by all",
+        "",
+        *(f"- {about}" for about in taken_by_all),
+        "",
+        "## Where providers differ",
+        "",
+        f"| construct | {' | '.join(COLUMNS)} |",
+        "| --- " * (len(COLUMNS) + 1) + "|",
+        *(f"| {' · '.join(abouts)} | {' | '.join(cells)} |" for cells, abouts in rows.items()),
+    ]
+
+
+def column_cell(tool: Tool, protocols: Sequence[str], sources: Sources) -> str:
+    cells = {protocol: protocol_cell(tool, protocol, sources) for protocol in protocols}
+    if len(set(cells.values())) == 1:
+        return cells[protocols[0]]
+    return "; ".join(f"{SHORT_NAMES[protocol]}: {cell}" for protocol, cell in cells.items())
+
+
+def protocol_cell(tool: Tool, protocol: str, sources: Sources) -> str:
+    """The worst that lint finds, and its sources; what models mishandle aside."""
+    found = [finding for finding in findings(tool, (protocol,)) if finding.protocol]
+    for severity, verdict in VERDICTS.items():
+        if worst := [finding for finding in found if finding.severity == severity]:
+            marks = dict.fromkeys(sources.mark(citation(finding)) for finding in worst)
+            return f"{verdict} {', '.join(marks)}"
+    return TAKEN
+
+
+def citation(finding: Finding) -> Citation:
+    return Citation(finding.source, finding.inferred)
+
+
+def limit_lines(sources: Sources) -> list[str]:
+    """Every row of the tables, each once, in our words and the provider's."""
+    tables = [(HEADINGS[name], LIMITS[name]) for name in PROTOCOLS]
+    tables.append(("Gemini, schemas in `parameters`", gemini.PLAIN))
+    lines = [LIMITS_HEAD]
+    written: set[int] = set()
+    for heading, table in tables:
+        limits = [limit for limit in table.rows if id(limit) not in written]
+        written |= set(map(id, limits))
+        lines += [
+            f"### {heading}",
+            "",
+            f"| {table.who} … | mode | refused by | from |",
+            "| --- | --- | --- | --- |",
+            *merged_rows(limit_row(limit, sources) for limit in limits),
+            "",
+        ]
+    return lines[:-1]
+
+
+def limit_row(limit: Limit[Any], sources: Sources) -> LimitRow:
+    says, refusal = readable(limit.says), readable(limit.refusal)
+    keyword = ""
+    if (found := re.search(r"`(\$?\w+)`", says)) is not None:
+        keyword = found[1]
+        says = says.replace(f"`{keyword}`", PLACE)
+        refusal = re.sub(rf"(?<![\w$]){re.escape(keyword)}(?!\w)", PLACE, refusal, count=1)
+    return LimitRow(
+        MODES.get(limit.severity, ""), says, refusal, sources.mark(limit.source), keyword
+    )
+
+
+def merged_rows(rows: Iterable[LimitRow]) -> list[str]:
+    """Lines of the table. Rows of one source that differ in the keyword are one line, and so are
+    rows without a keyword that differ in the source."""
+    merged: dict[tuple[str, ...], list[LimitRow]] = {}
+    for row in rows:
+        same_source = row.mark if row.keyword else ""
+        merged.setdefault((row.mode, row.says, row.refusal, same_source), []).append(row)
+    lines = []
+    for (mode, says, refusal, _), alike in merged.items():
+        keywords = list(dict.fromkeys(row.keyword for row in alike))
+        named = ", ".join(f"`{keyword}`" for keyword in keywords)
+        quoted = keywords[0] if len(keywords) == 1 else "…"
+        marks = ", ".join(dict.fromkeys(row.mark for row in alike))
+        cells = (says.replace(PLACE, named), mode, refusal.replace(PLACE, quoted), marks)
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def readable(template: str) -> str:
+    """The words of a limit, with … for what they name."""
+    words = escape(template.replace("{at}", "").replace("{why}", "")).strip()
+    braces = {"{{": "{", "}}": "}"}
+    return re.sub(r"\{\{|\}\}|\{[^{}]+\}", lambda hole: braces.get(hole[0], "…"), words)
+
+
+def escape(text: str) -> str:
+    """`text` as it stands in a cell."""
+    return text.replace("|", r"\|").replace("<", "&lt;")
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(document())
