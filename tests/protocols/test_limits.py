@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from bench import constructs
 from playground.core.settings import PROTOCOLS
 from playground.core.tools import Tool
 from playground.protocols.anthropic import limits as anthropic
@@ -26,7 +27,7 @@ from playground.protocols.server import Citation
 from playground.protocols.vendor_limits import VENDOR_LIMITS
 from tests.counted import lines_of
 from tests.simulator.constructs import CONSTRUCTS, Construct, closed
-from tests.simulator.test_constructs import as_table, refusal, sent
+from tests.simulator.test_constructs import refusal, sent
 
 APP = Path(__file__).parents[2] / "app/playground"
 MODULES: Mapping[str, Any] = {
@@ -97,7 +98,7 @@ def told(protocol: str, tool: Tool, construct: Construct) -> list[bool]:
     plain = next(row.plain for row in acceptance_matrix(tool) if row.protocol == protocol)
     notes = [note for note in sent(protocol, tool).notes if "refused" in note]
     answer = refusal(protocol, tool)
-    page = as_table([construct])
+    page = constructs.document([construct])
     return [
         [one.severity for one in found] == ["refused"],
         plain.verdict == "no",
