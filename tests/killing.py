@@ -3,7 +3,7 @@
 A round starts a server, lets sessions stream and tools run while it listens to all it is told,
 kills the server at an instant drawn from the seed, starts it again and compares. Each effect of a
 tool leaves a line with its call. Where the database has a disk of its own, that fills up meanwhile.
-See the state contract in docs/safety.md.
+See the state contract in docs/reliability.md.
 """
 
 from __future__ import annotations

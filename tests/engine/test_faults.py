@@ -1,4 +1,4 @@
-"""Every fault by name on every protocol ends as docs/safety.md says ("what users expect").
+"""Every fault by name on every protocol ends as docs/reliability.md says ("what users expect").
 
 The table below is that one: its rows in its words, each with the faults it names and what must be
 seen in the session. A fault that means nothing on a protocol is left out by the simulator's own
