@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from bench.measured_processes import cpu_s
 from bench.streams import open_stream
 from playground.core.settings import PROTOCOLS
-from playground.protocols.registry import FACTS
+from playground.protocols.facts import FACTS
 from tests import served
 from tests.served import Served, command, environment
 

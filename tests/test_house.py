@@ -229,31 +229,6 @@ def within(place: str) -> str:
     return f"def f():\n {place}\n   import json\n{after}"
 
 
-def late_errors(name: str, source: str) -> list[str]:
-    """A module that is put off and not imported beside it, for the type checker and for us; and
-    a `dataclass` that compiles its methods when it is read (core/late)."""
-    put_off, imported, early = set(), set(), set()
-    for node in structure.statements(parsed(source)):
-        match node:
-            case ast.Assign(value=ast.Call(ast.Name("Late"), [ast.Constant(value=str(module))])):
-                put_off.add((module, node.lineno))
-            case ast.If(test=ast.Name("TYPE_CHECKING"), orelse=[_, *_]):
-                for inner in node.body:
-                    if isinstance(inner, ast.ImportFrom):
-                        imported |= {f"{inner.module}.{each.name}" for each in inner.names}
-                    elif isinstance(inner, ast.Import):
-                        imported |= {each.name for each in inner.names}
-            case ast.ImportFrom(module="dataclasses", names=names) if (
-                name != "app/playground/core/late.py"
-            ):
-                early |= {node.lineno for each in names if each.name == "dataclass"}
-    return [
-        f"{name}:{line}: {module} is put off and not imported for the type checker"
-        for module, line in sorted(put_off)
-        if not any(f"{each}.".startswith(f"{module}.") for each in imported)
-    ] + [f"{name}:{line}: takes dataclass from dataclasses, not core/late" for line in early]
-
-
 WORDING = (
     *("'private network' in why", "how.startswith(('stopped', 'ended with the program'))"),
     *("target(rule).partition('it is not')", "re.search('disconnected', str(error))"),
@@ -265,7 +240,6 @@ SOURCE_RULES = (
     library_errors,
     inner_import_errors,
     size_errors,
-    late_errors,
     wording_errors,
 )
 
@@ -328,8 +302,6 @@ def test_a_name_to_be_replaced_is_found(source: str) -> None:
         (inner_import_errors, "app/playground/net/client.py", "def f():\n    import json"),
         *((inner_import_errors, "app/playground/net/client.py", within(place)) for place in PLACES),
         (size_errors, "app/playground/core/session.py", "\n" * 801),
-        (late_errors, "app/playground/net/client.py", 'httpx = Late("httpx")'),
-        (late_errors, "app/playground/net/client.py", "from dataclasses import dataclass, field"),
         *((wording_errors, "app/playground/render/card.py", reads) for reads in WORDING),
     ],
 )

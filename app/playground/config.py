@@ -16,17 +16,12 @@ import traceback
 from collections.abc import Callable, Mapping, MutableMapping
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+import dotenv
 from platformdirs import user_data_path
 
 from playground.core.errors import BadInput, PlaygroundError
-from playground.core.late import Late
-
-if TYPE_CHECKING:
-    import dotenv
-else:
-    dotenv = Late("dotenv")
 
 APP = Path(__file__).resolve().parent
 NAME = "tool-playground"

@@ -14,14 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from playground.core.events import PartEnded, ResponseEnded
-from playground.protocols.answer_edits import (
-    BeforeCalls,
-    Edit,
-    NewArguments,
-    TakeOut,
-    edit_answer,
-    join_answers,
-)
+from playground.protocols.answer_edits import BeforeCalls, edit_answer, join_answers
+from playground.protocols.editable_answer import Edit, NewArguments, TakeOut
 from playground.protocols.framing import Framer
 from tests.protocols.answers import PROTOCOLS, AnswerPart, body, call, text, thinking
 from tests.protocols.frames import UNHURRIED, end_of, events_of, parts_of

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from playground.protocols.answer_edits import BeforeCalls, NewArguments, PassedAnswer, edit_answer
+from playground.protocols.answer_edits import BeforeCalls, PassedAnswer, edit_answer
+from playground.protocols.editable_answer import NewArguments
 from tests.protocols.answers import PROTOCOLS, body
 from tests.protocols.frames import spanned
 from tests.protocols.test_answer_edits import (

@@ -10,14 +10,8 @@ from typing import Any
 import pytest
 
 from playground.core.events import PartEnded, PartStarted
-from playground.protocols.answer_edits import (
-    BeforeCalls,
-    Edit,
-    NewArguments,
-    PassedAnswer,
-    TakeOut,
-    edit_answer,
-)
+from playground.protocols.answer_edits import BeforeCalls, PassedAnswer, edit_answer
+from playground.protocols.editable_answer import Edit, NewArguments, TakeOut
 from playground.protocols.server import IdSource, ModelReply, ReplyBlock
 from tests.protocols import gemini, responses
 from tests.protocols.answers import PROTOCOLS, body, call, text, thinking

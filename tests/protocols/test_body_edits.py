@@ -17,11 +17,11 @@ from playground.core.messages import Message, MessagePart, ModelRequest
 from playground.core.tools import Content
 from playground.protocols.body_edits import (
     ProviderAnswer,
-    ResultEdit,
     edit_results,
     replace_answer,
     result_keys,
 )
+from playground.protocols.history_form import ResultEdit
 from playground.protocols.raw_json import Quoted
 from playground.protocols.registry import CODECS, REQUEST_READERS
 from playground.protocols.request import RequestItem, RequestNotes, ResultMessage

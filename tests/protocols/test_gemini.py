@@ -11,8 +11,9 @@ from playground.core.events import ResponseEnded, ResponseFailed, Usage, Warned
 from playground.core.limits import read_and_written, written
 from playground.core.messages import Message, MessagePart, ModelRequest
 from playground.core.tools import ToolChoice
-from playground.protocols.answer_edits import TakeOut, edit_answer
+from playground.protocols.answer_edits import edit_answer
 from playground.protocols.base import ModelInfo
+from playground.protocols.editable_answer import TakeOut
 from playground.protocols.gemini.decode import CODEC, label
 from playground.protocols.gemini.request import READER
 from playground.protocols.request import AnswerMessage, RequestNotes

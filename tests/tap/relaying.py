@@ -17,7 +17,8 @@ from playground.core.reducer import fold
 from playground.core.settings import Profile, Protocol
 from playground.core.tools import ToolChoice
 from playground.engine.engine import Engine
-from playground.protocols.registry import CODECS, FACTS
+from playground.protocols.facts import FACTS
+from playground.protocols.registry import CODECS
 from playground.simulator.app import simulator_app
 from playground.tap.door import DOORS, Door, Upstreams
 from playground.tap.relay import AgentRequest, DoorName, Exchange, Relay, Unobserved, end_to_end

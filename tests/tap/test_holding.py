@@ -30,7 +30,7 @@ from playground.engine.engine import Engine
 from playground.engine.rules import ALWAYS
 from playground.engine.runner import recover
 from playground.net.client import NetworkError
-from playground.protocols.answer_edits import NewArguments
+from playground.protocols.editable_answer import NewArguments
 from playground.tap import places
 from playground.tap.exchange import AgentExchange
 from playground.tap.holding import edits_of

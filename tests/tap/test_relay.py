@@ -18,7 +18,8 @@ from starlette.types import Message
 from playground.core import errors
 from playground.core.settings import PROTOCOLS, Protocol
 from playground.net.client import NetworkError
-from playground.protocols.registry import CODECS, FACTS
+from playground.protocols.facts import FACTS
+from playground.protocols.registry import CODECS
 from playground.simulator.faults import FAULTS, FaultRow
 from playground.tap.relay import AgentRequest, AnswerHead, RawHeaders, Unobserved
 from tests.tap.relaying import (

@@ -19,7 +19,7 @@ import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -37,7 +37,6 @@ from playground.batch.run_case import (
     run_data,
 )
 from playground.core.errors import BadInput, Conflict, NotFound, PlaygroundError, StoreError
-from playground.core.late import dataclass
 from playground.engine.engine import Engine
 from playground.engine.sessions import Bell, new_id
 from playground.evaluation.report import make_report

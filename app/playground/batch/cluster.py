@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,7 +22,6 @@ from urllib.parse import urlsplit
 from playground.batch.batches import EngineGone, RunLost
 from playground.batch.plan import BatchPlan
 from playground.core.errors import BadInput
-from playground.core.late import dataclass
 from playground.net.keys import is_loopback
 
 LOCAL_THREADS = 8

@@ -10,9 +10,9 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import datetime
 
-from playground.core.late import dataclass
 from playground.core.session import Session
 
 AT_ONCE = 16

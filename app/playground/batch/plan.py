@@ -6,14 +6,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from playground.batch.run_case import CaseRun
 from playground.core.errors import BadInput, NotFound, PlaygroundError
 from playground.core.events import Usage
-from playground.core.late import dataclass
 from playground.core.rules import Rule
 from playground.core.serialization import to_data
 from playground.core.settings import Profile, Settings

@@ -12,12 +12,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from playground.core.errors import BadInput
 from playground.core.events import CallDecided
-from playground.core.late import dataclass
 from playground.core.rules import Rule
 from playground.core.serialization import from_data, to_data
 from playground.core.session import Call, Prompt, Session

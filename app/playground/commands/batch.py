@@ -13,7 +13,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from playground import config
 from playground.batch.batches import Batches, BatchProgress, RemoteWorkers
@@ -25,11 +25,11 @@ from playground.batch.cluster import (
     read_engine,
 )
 from playground.batch.plan import BatchPlan, file_reader, plan_batch
+from playground.commands import cluster_worker
 from playground.commands.own_simulator import engine_beside_simulator
 from playground.commands.run import EXIT, STOPPED, Ends, read_tools
 from playground.commands.sockets import run_loop
 from playground.core.errors import BadInput, PlaygroundError
-from playground.core.late import Late
 from playground.core.tools import Tool
 from playground.engine.memory import look_for_garbage_less
 from playground.evaluation.batch_import import read_batch
@@ -50,11 +50,6 @@ from playground.evaluation.spec_reader import BUILTIN, builtin_suite
 from playground.exchange.parsers import MOST_BYTES
 from playground.schema.validate import check_tool
 from playground.store.database import database_path, owner_of
-
-if TYPE_CHECKING:
-    from playground.commands import cluster_worker
-else:
-    cluster_worker = Late("playground.commands.cluster_worker")
 
 LINE_S = 0.5
 """Seconds between two lines of progress, on a terminal."""

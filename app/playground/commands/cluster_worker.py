@@ -13,7 +13,7 @@ import signal
 import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +23,6 @@ from playground import __version__
 from playground.batch.cluster import WorkerTasks
 from playground.batch.run_case import run_case as run_case_on
 from playground.commands.own_simulator import engine_beside_simulator
-from playground.core.late import dataclass
 from playground.engine.engine import Engine
 
 MOST_RUNS = 200

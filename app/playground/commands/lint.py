@@ -16,7 +16,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from difflib import unified_diff
 from itertools import count
 from pathlib import Path
@@ -24,7 +24,6 @@ from typing import Any
 
 from playground import config
 from playground.core.errors import BadInput
-from playground.core.late import dataclass
 from playground.core.settings import PROTOCOLS
 from playground.exchange.schema_dialects import from_openapi_schema
 from playground.exchange.text_places import ToolLines

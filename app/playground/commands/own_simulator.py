@@ -10,23 +10,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp
 
 from playground.commands.sockets import bind_socket, port_of, serve, server
-from playground.core.late import Late
 from playground.core.messages import ModelRequest
 from playground.engine.engine import Engine
 from playground.engine.recorded_model import tape
+from playground.evaluation import spec_reader
 from playground.net.keys import harden_process
 from playground.simulator.app import simulator_app
 from playground.simulator.scenario import Scenario, ScenarioChoices, ScenarioTurn, script
-
-if TYPE_CHECKING:
-    from playground.evaluation import spec_reader
-else:
-    spec_reader = Late("playground.evaluation.spec_reader")
 
 
 class SuiteModels:

@@ -33,7 +33,6 @@ from playground.commands.sockets import (
     url_host,
 )
 from playground.core.errors import BadInput
-from playground.core.late import load_all
 from playground.core.providers import LOOPBACK_NAMES
 from playground.engine.engine import Engine
 from playground.engine.memory import give_back_large_blocks, look_for_garbage_less
@@ -149,7 +148,6 @@ async def _warm() -> None:
     the first page is requested at once and needs few of them."""
     await asyncio.sleep(WARM_S)
     await asyncio.to_thread(warm)
-    await asyncio.to_thread(load_all)
     await asyncio.to_thread(import_module, _SIMULATOR)
 
 

@@ -12,6 +12,7 @@ import socket
 import sys
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,7 +23,6 @@ from uvicorn.loops.auto import auto_loop_factory
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from playground.core.errors import BadInput, PlaygroundError
-from playground.core.late import dataclass
 from playground.simulator import SOCKET
 from playground.tap import CONNECTION, PREFIX
 

@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 from types import FrameType
@@ -28,7 +29,6 @@ from urllib.parse import quote, urlsplit
 
 from playground import config
 from playground.core.errors import BadInput, PlaygroundError
-from playground.core.late import dataclass
 from playground.core.settings import Profile
 from playground.net.keys import is_loopback, is_vendors_own
 from playground.store.database import busy_error, database_path, owner_of

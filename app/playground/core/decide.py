@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from playground.core.arguments import canonical
@@ -33,7 +33,6 @@ from playground.core.events import (
     TurnDropped,
 )
 from playground.core.faults import scene, staged, unstageable
-from playground.core.late import dataclass
 from playground.core.limits import (
     after_error,
     before_request,

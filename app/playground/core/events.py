@@ -5,10 +5,9 @@ default, so that old logs can be read."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from playground.core.late import dataclass
 from playground.core.settings import Settings
 from playground.core.tools import Content, ToolChoice, ToolResult
 

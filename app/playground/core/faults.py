@@ -13,12 +13,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from playground.core.errors import BadInput
 from playground.core.events import Decision
-from playground.core.late import dataclass
 from playground.core.session import Call, Session
 from playground.core.tools import Content, Tool, ToolResult, text_result
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from playground.core.events import RunPaused
-from playground.core.late import dataclass
 from playground.core.session import Call, Prompt, Session, Task, Turn
 from playground.core.settings import Settings
 from playground.core.tools import Content, Tool, ToolChoice, ToolResult, text_result

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from playground.core.errors import NotFound
 from playground.core.events import StopAt
-from playground.core.late import dataclass
 from playground.core.settings import SIMULATOR_URL, Profile, Protocol
 
 LOCAL_S = 300.0

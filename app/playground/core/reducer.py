@@ -26,7 +26,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -66,7 +66,6 @@ from playground.core.events import (
     TurnDropped,
     Warned,
 )
-from playground.core.late import dataclass
 from playground.core.limits import beyond_calls, raised
 from playground.core.serialization import to_data
 from playground.core.session import (

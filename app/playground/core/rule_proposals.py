@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from playground.core.arguments import canonical, equal, same_arguments, values_of
 from playground.core.decide import Record, doubled_ids, may_run, next_commands, obstacle
 from playground.core.doubts import find_doubt
 from playground.core.events import CallDecided
-from playground.core.late import dataclass
 from playground.core.rules import KEEPS_BACK, Rule, first_match, matches
 from playground.core.session import Call, Session, Turn
 

@@ -12,14 +12,13 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import unquote
 
 from playground.core.arguments import all_hold, steps_of, value_at, values_of
 from playground.core.faults import FAULTS
-from playground.core.late import dataclass
 from playground.core.serialization import to_data
 from playground.core.session import Call
 from playground.core.tools import TOOLS_IN_USE, Same, Tool

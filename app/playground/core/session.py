@@ -14,7 +14,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from playground.core.errors import NotFound
@@ -34,7 +34,6 @@ from playground.core.events import (
     Tapped,
     Warned,
 )
-from playground.core.late import dataclass
 from playground.core.serialization import to_data
 from playground.core.settings import Settings
 from playground.core.tools import Content, Tool, ToolResult

@@ -13,11 +13,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import ClassVar, Literal, TypeVar
 
 from playground.core.arguments import canonical
-from playground.core.late import dataclass
 from playground.core.limits import turn_busy_ms, turn_cost, turn_usage
 from playground.core.session import Call, Prompt, Session, SessionState, Turn
 from playground.core.settings import Settings, model_of

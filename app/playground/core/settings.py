@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from playground.core.late import dataclass
 from playground.core.tools import Tool, ToolChoice
 
 Protocol = Literal[

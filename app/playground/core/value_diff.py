@@ -14,13 +14,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from difflib import unified_diff
 from itertools import groupby, takewhile
 from typing import Any, Literal
 
 from playground.core.arguments import ABSENT, DEEPEST, canonical_value, pointer_step
-from playground.core.late import dataclass
 
 How = Literal["added", "removed", "changed", "type"]
 """`type`: the type of a value changed, such as a number that became a text."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, get_args
 
@@ -25,7 +25,6 @@ from playground.core.events import (
     Problem,
 )
 from playground.core.faults import OTHER_WAY, known, unstageable
-from playground.core.late import dataclass
 from playground.core.limits import repeats_recent_call
 from playground.core.reducer import digest
 from playground.core.rules import first_match, unbound

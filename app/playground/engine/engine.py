@@ -7,11 +7,10 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from playground.core.errors import NotFound
-from playground.core.late import dataclass
 from playground.core.providers import (
     ACCOUNT,
     KEY_NAME,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from playground import __version__, config
 from playground.core.errors import NotFound
 from playground.core.events import Logged
-from playground.core.late import dataclass
 from playground.core.reducer import fold
 from playground.core.session import Session
 from playground.exchange.bundle import (

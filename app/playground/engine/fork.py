@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from playground.core.arguments import pointer_step
@@ -38,7 +38,6 @@ from playground.core.events import (
     SettingsChanged,
     Warned,
 )
-from playground.core.late import dataclass
 from playground.core.reducer import (
     Cut,
     apply,

@@ -7,12 +7,11 @@ copy of its items. No HTML here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from playground.core.decide import Record, SendRequest, next_commands, next_request
 from playground.core.errors import BadInput
 from playground.core.events import PromptAdded, RequestSent, ResponseEnded, Warned
-from playground.core.late import dataclass
 from playground.core.messages import cannot_go_back, model_request, wire_id
 from playground.core.session import Call, Prompt, Session, Turn
 from playground.core.settings import PROTOCOLS, SIMULATOR_URL, Profile, Protocol

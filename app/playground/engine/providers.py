@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from playground.core.errors import BadInput
 from playground.core.events import PartDelta, PartStarted, ResponseEnded, ResponseFailed
-from playground.core.late import dataclass
 from playground.core.messages import Message, MessagePart, ModelRequest
 from playground.core.providers import SHIPPED
 from playground.core.settings import Limits, Profile, with_waits

@@ -11,11 +11,10 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from playground.core.errors import BadInput
-from playground.core.late import dataclass
 from playground.core.tools import Tool
 from playground.engine.engine import Engine
 from playground.engine.sessions import new_id

@@ -21,7 +21,7 @@ import re
 import sys
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any
 from urllib.parse import unquote
@@ -46,7 +46,6 @@ from playground.core.events import (
     TaskEnded,
     Warned,
 )
-from playground.core.late import dataclass
 from playground.core.rules import Rule
 from playground.core.serialization import to_data
 from playground.core.settings import Settings

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from urllib.parse import quote, unquote
 
@@ -31,7 +31,6 @@ from playground.core.events import (
     Source,
     Warned,
 )
-from playground.core.late import dataclass
 from playground.core.messages import model_request
 from playground.core.session import Session
 from playground.core.settings import Limits, Profile
@@ -54,7 +53,8 @@ from playground.protocols.base import (
     rate_limits,
 )
 from playground.protocols.decoder import is_server_call
-from playground.protocols.registry import FACTS, codec
+from playground.protocols.facts import FACTS
+from playground.protocols.registry import codec
 from playground.schema.incremental import IncrementalValidator
 from playground.secrets.forms import merge_spans
 from playground.secrets.redaction import Redactor

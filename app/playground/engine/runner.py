@@ -21,6 +21,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,6 @@ from playground.core.events import (
     TurnDropped,
     Warned,
 )
-from playground.core.late import dataclass
 from playground.core.rules import Rule
 from playground.core.session import Prompt, Session
 from playground.core.settings import Settings

@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
 
 from playground.core.errors import BadInput, BadTool, Conflict, NotFound
-from playground.core.late import Late, dataclass
 from playground.core.serialization import to_data
 from playground.core.servers import (
     MOST_TEXT,
@@ -26,6 +25,7 @@ from playground.core.servers import (
     fingerprint,
 )
 from playground.core.tools import Tool
+from playground.exchange import mcp_config
 from playground.executors.mcp.connection import ListedTool, library_name
 from playground.executors.mcp.executor import Mcp
 from playground.net.keys import origin
@@ -34,11 +34,6 @@ from playground.schema.schema_checks import is_number, one_document
 from playground.schema.validate import HEADER, check_tool
 from playground.secrets.redaction import Redactor
 from playground.store.library import Library
-
-if TYPE_CHECKING:
-    from playground.exchange import mcp_config
-else:
-    mcp_config = Late("playground.exchange.mcp_config")
 
 TAIL = 8 * 1024
 FIRST_S = 30.0

@@ -17,7 +17,7 @@ from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import TypeVar
 
@@ -47,7 +47,6 @@ from playground.core.events import (
     Source,
     Tapped,
 )
-from playground.core.late import dataclass
 from playground.core.reducer import Cut, apply, fold
 from playground.core.session import Session
 from playground.core.settings import Settings

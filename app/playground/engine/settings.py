@@ -10,10 +10,9 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from playground.core.errors import BadInput
-from playground.core.late import Late
 from playground.core.providers import provider_at, with_account
 from playground.core.settings import (
     PROTOCOLS,
@@ -29,16 +28,13 @@ from playground.engine.engine import Engine
 from playground.engine.redaction import check_address, check_settings
 from playground.net.keys import check_key_name, origin, provider_keys
 from playground.net.threads import run_apart
+from playground.protocols.facts import FACTS
 from playground.protocols.parameters import check_params
-from playground.protocols.registry import CODECS, FACTS, codec
+from playground.protocols.registry import CODECS, codec
 from playground.schema.schema_checks import one_document
 from playground.schema.validate import HEADER, check_tool
+from playground.secrets import detection
 from playground.secrets.names import may_name_secret
-
-if TYPE_CHECKING:
-    from playground.secrets import detection
-else:
-    detection = Late("playground.secrets.detection")
 
 KNOWN = (
     *("profile", "protocol", "base_url", "key_name", "model", "system", "tools"),

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from playground.core.errors import NotFound
 from playground.core.events import CallEnded
-from playground.core.late import dataclass
 from playground.core.session import Call
 from playground.core.tools import Tool, ToolResult
 from playground.executors.executor import Digits, as_json, parse_arguments

@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -32,7 +32,6 @@ from playground.core.events import (
     TaskStarted,
 )
 from playground.core.faults import SLOW_S, scene, staged
-from playground.core.late import dataclass
 from playground.core.session import Session
 from playground.core.tools import ToolResult, text_result
 from playground.engine.redaction import redact_event

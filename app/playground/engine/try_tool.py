@@ -10,12 +10,11 @@ import asyncio
 import hashlib
 import shutil
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from playground.core.errors import BadInput, Conflict, NotFound, Refused
 from playground.core.events import CallEnded, Problem
-from playground.core.late import dataclass
 from playground.core.serialization import to_data
 from playground.core.tools import Tool, ToolResult
 from playground.engine.redaction import redact_event

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from playground.core.decide import cut_off
@@ -30,7 +30,6 @@ from playground.core.events import (
     Source,
     Warned,
 )
-from playground.core.late import dataclass
 from playground.core.reducer import fold
 from playground.core.serialization import to_row
 from playground.core.session import Session

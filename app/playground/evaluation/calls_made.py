@@ -12,11 +12,11 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from typing import Any, Literal
 
-from playground.core.late import dataclass
 from playground.core.tools import Tool
 from playground.evaluation.results import RunResult
 from playground.evaluation.spec import Case, Expectation, Spec, Variant

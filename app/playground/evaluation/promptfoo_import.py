@@ -14,12 +14,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice, product
 from typing import Any
 
 from playground.core.errors import BadInput
-from playground.core.late import dataclass
 from playground.core.tools import Tool
 from playground.evaluation.spec import (
     PLACE,

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
 from typing import Literal
 
-from playground.core.late import dataclass
 from playground.evaluation.calls_made import (
     NO_TOOL,
     ArgumentUse,

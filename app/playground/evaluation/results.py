@@ -14,12 +14,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import groupby
 from typing import Any, Literal, get_args
 
 from playground.core.arguments import ABSENT, equal, pointer_step, values_of
-from playground.core.late import dataclass
 from playground.core.limits import turn_busy_ms, turn_cost, turn_usage
 from playground.core.serialization import from_data, to_data
 from playground.core.session import Call, Session, Turn

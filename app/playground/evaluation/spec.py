@@ -16,13 +16,12 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import Any, Literal, NamedTuple, get_args
 
 from playground.core.errors import BadInput
-from playground.core.late import dataclass
 from playground.core.serialization import to_data
 from playground.core.tools import Tool
 from playground.exchange.tool_entry import sample_result

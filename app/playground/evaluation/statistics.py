@@ -10,12 +10,11 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from operator import mul
 from statistics import NormalDist
 from typing import Literal, NamedTuple
-
-from playground.core.late import dataclass
 
 CONFIDENCE = 0.95
 ROUGH_BELOW = 10

@@ -14,14 +14,13 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from jinja2 import Environment
 
 from playground.core.errors import BadInput, IllegalEvent
 from playground.core.events import Logged, RequestSent, ResponseStarted, Source
-from playground.core.late import dataclass
 from playground.core.reducer import apply
 from playground.core.serialization import EVENTS, from_data, logged_data, misfit
 from playground.core.session import Session

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from playground.core.late import dataclass
 from playground.exchange import (
     batch_export,
     html,

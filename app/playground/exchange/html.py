@@ -17,14 +17,13 @@ import lzma
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from markupsafe import Markup
 
 from playground.core.errors import BadInput
 from playground.core.events import RequestSent
-from playground.core.late import dataclass
 from playground.exchange.bundle import (
     MAX_BYTES,
     ExportFile,

@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from playground.core.late import dataclass
 from playground.core.servers import MOST_TEXT, MOST_WORDS, NAME, VARIABLE, WAIT_S, Replaced, Server
 from playground.exchange.mcp_locations import URLS, ServerEntry
 from playground.exchange.mcp_placeholders import Placeholders

@@ -17,10 +17,9 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from playground.core.late import dataclass
 from playground.exchange.parameter_forms import declares_members, find_parameters
 from playground.exchange.tool_entry import clip
 from playground.secrets.config_secrets import variable_name

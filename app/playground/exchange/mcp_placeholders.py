@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from playground.core.late import dataclass
 from playground.core.servers import VARIABLE
 from playground.secrets.config_secrets import secrets_in, variable, variable_name
 

@@ -11,11 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urljoin
 
-from playground.core.late import dataclass
 from playground.exchange.openapi_arguments import (
     InvalidOperation,
     OperationTool,

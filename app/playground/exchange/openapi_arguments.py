@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote
 
-from playground.core.late import dataclass
 from playground.exchange.openapi_documents import FORM, JSON, MULTIPART, Schemas
 from playground.exchange.tool_entry import clip
 from playground.schema.http_parameters import EXPLODED, STYLES

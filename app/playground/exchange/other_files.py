@@ -10,9 +10,8 @@ https://a2a-protocol.org/latest/specification/
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
-
-from playground.core.late import dataclass
 
 SCHEMA_OF_SCHEMAS = "json-schema.org"
 """A part of the `$schema` of a JSON Schema; any other is the schema of that file."""

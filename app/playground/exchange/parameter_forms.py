@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from playground.core.late import dataclass
 from playground.exchange.schema_dialects import (
     from_openapi_schema,
     is_google_type,

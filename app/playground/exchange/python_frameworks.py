@@ -10,9 +10,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from playground.core.late import dataclass
 from playground.exchange.python_classes import ToolClasses, spec_methods
 from playground.exchange.python_functions import Def, Function
 from playground.exchange.python_marks import (

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import docstring_parser
 
-from playground.core.late import dataclass
 from playground.exchange.python_types import (
     OpenType,
     Schema,

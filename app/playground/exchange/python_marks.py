@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from playground.core.late import dataclass
 from playground.exchange.python_functions import (
     Function,
     read_function,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from playground.core.late import dataclass
 from playground.exchange.python_functions import RUN_IT, Def
 from playground.exchange.python_types import is_record, last_name
 

@@ -10,11 +10,10 @@ import ast
 import keyword
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from playground.core.errors import BadTool
-from playground.core.late import dataclass
 from playground.core.tools import Tool
 from playground.exchange.parsers import Unreadable
 from playground.exchange.python_functions import Function

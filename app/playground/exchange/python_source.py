@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from playground.core.late import dataclass
 from playground.exchange.parsers import Unreadable
 from playground.exchange.python_frameworks import marked_tools
 from playground.exchange.python_functions import Def, Function, read_function, read_model

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-
-from playground.core.late import dataclass
+from dataclasses import dataclass
 
 _NAME = r"[^\W\d]\w*"
 _PATH = rf"{_NAME}(?:\.{_NAME})*"

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
-
-from playground.core.late import dataclass
 
 MOST_DEPTH = 24
 MOST_NODES = 5_000

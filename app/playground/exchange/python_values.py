@@ -14,10 +14,9 @@ import re
 import textwrap
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from playground.core.late import dataclass
 from playground.exchange.parsers import Unreadable, json_value
 from playground.exchange.python_types import TooLarge, Types, is_record, last_name
 

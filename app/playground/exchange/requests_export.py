@@ -11,7 +11,7 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl
@@ -19,7 +19,6 @@ from urllib.parse import parse_qsl
 from playground import __version__
 from playground.core.errors import BadInput
 from playground.core.events import RequestSent
-from playground.core.late import dataclass
 from playground.core.messages import model_request
 from playground.core.providers import PROFILES
 from playground.core.session import Session, Turn
@@ -34,8 +33,9 @@ from playground.exchange.bundle import (
     file_name,
 )
 from playground.protocols.base import WireRequest, url_parts
+from playground.protocols.facts import FACTS
 from playground.protocols.parameters import extra_told_to, supported_params
-from playground.protocols.registry import FACTS, codec
+from playground.protocols.registry import codec
 from playground.secrets.detection import AGENTS_OWN
 
 SIMULATOR = DEFAULT_BASE + "/sim"

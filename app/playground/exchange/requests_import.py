@@ -13,7 +13,7 @@ import binascii
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,7 +33,6 @@ from playground.core.events import (
     Source,
     Warned,
 )
-from playground.core.late import dataclass
 from playground.core.reducer import apply
 from playground.core.session import Call, Session
 from playground.core.settings import PROTOCOLS, Profile, Protocol, Settings
@@ -42,7 +41,8 @@ from playground.exchange.parsers import MOST_BYTES, Unreadable, json_lines, json
 from playground.exchange.tool_entry import UNANSWERED
 from playground.exchange.tool_import import import_tools
 from playground.protocols.base import join_url
-from playground.protocols.registry import FACTS, REQUEST_READERS, codec
+from playground.protocols.facts import FACTS
+from playground.protocols.registry import REQUEST_READERS, codec
 from playground.protocols.request import (
     AnswerMessage,
     PromptMessage,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from playground.core.late import dataclass
 from playground.core.session import Prompt, Session, Turn
 from playground.exchange.bundle import ExportFile, SessionBundle, comment_text, file_name
 from playground.exchange.replay_read import comparable

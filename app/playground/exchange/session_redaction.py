@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, AnyStr
 
 from playground.core.errors import BadInput
@@ -30,7 +30,6 @@ from playground.core.events import (
     SettingsChanged,
     TaskEnded,
 )
-from playground.core.late import dataclass
 from playground.core.reducer import fold
 from playground.core.serialization import with_texts
 from playground.core.tools import Content, ToolResult

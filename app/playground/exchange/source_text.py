@@ -5,8 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping
-
-from playground.core.late import dataclass
+from dataclasses import dataclass
 
 MARKDOWN = (".md", ".markdown", ".mdx", ".mdc")
 """Endings of Markdown files."""

@@ -11,13 +11,12 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
 from playground.core.arguments import name_of_step
-from playground.core.late import dataclass
 from playground.exchange.parsers import MOST_LOOSE_BYTES, without_comments
 from playground.exchange.tool_entry import ImportedTool
 

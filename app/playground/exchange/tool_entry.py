@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from playground.core.errors import BadTool
-from playground.core.late import dataclass
 from playground.core.servers import Replaced, Server
 from playground.core.tools import NAME, Tool
 from playground.exchange.parameter_forms import explain_unread, read_parameters

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 from playground.core.errors import BadInput, PlaygroundError
-from playground.core.late import dataclass
 from playground.core.messages import Message, MessagePart, ModelRequest
 from playground.core.serialization import to_data
 from playground.core.tools import Tool, ToolChoice, ToolResult

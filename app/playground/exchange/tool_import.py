@@ -10,11 +10,10 @@ import json
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any
 
-from playground.core.late import dataclass
 from playground.exchange import openapi, python_source, python_values
 from playground.exchange.mcp_config import with_free_name
 from playground.exchange.openapi_documents import Files, bundle

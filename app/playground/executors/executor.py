@@ -12,13 +12,12 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from playground.core.arguments import ABSENT, at
 from playground.core.events import Problem
-from playground.core.late import dataclass
 from playground.core.tools import Content, Tool, ToolResult
 
 LONGEST_S = 24 * 3600.0

@@ -13,12 +13,11 @@ import binascii
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import unquote, urlencode
 
 from playground.core.errors import BadInput
-from playground.core.late import dataclass
 from playground.executors.executor import as_text
 from playground.executors.parameter_styles import (
     RAW,

@@ -21,13 +21,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote, unquote
 
 from playground.core.arguments import ABSENT, at
 from playground.core.errors import BadInput, PlaygroundError
 from playground.core.events import Problem
-from playground.core.late import Late, dataclass
 from playground.core.tools import Content, ResultKind, Tool, ToolResult, text_result
 from playground.executors.executor import (
     PLACE,
@@ -44,17 +44,13 @@ from playground.executors.executor import (
 )
 from playground.executors.form_bodies import FORM, form_body, multipart_body, value_body
 from playground.executors.parameter_styles import in_content_type, write_parameter
+from playground.net import fetch as net_fetch
 from playground.net.addresses import Resolve, resolve_host
 from playground.net.client import NetworkError
 from playground.net.keys import Keys, origin
 from playground.schema.http_parameters import HttpParameter, parameters_of
 from playground.schema.validate import URL_PLACE, WITH_BODY
 from playground.secrets.redaction import Redactor
-
-if TYPE_CHECKING:
-    from playground.net import fetch as net_fetch
-else:
-    net_fetch = Late("playground.net.fetch")
 
 _CHARSET = re.compile(r"utf-?8|utf-?16|us-ascii|iso-8859-\d+|latin-?1|windows-125\d|koi8-[ru]|"
                       r"shift_jis|euc-(?:jp|kr)|gbk?|gb2312|gb18030|big5", re.I)  # fmt: skip

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from playground.core.errors import BadInput
-from playground.core.late import dataclass
 from playground.executors.executor import as_json, as_text
 from playground.schema.http_parameters import HttpParameter
 

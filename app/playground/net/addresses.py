@@ -11,11 +11,10 @@ import ipaddress
 import re
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from playground.core.errors import BadInput, Refused
-from playground.core.late import dataclass
 from playground.net.keys import DEFAULT_PORTS, LOCAL_NAME, origin
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -11,19 +11,22 @@ import math
 import re
 import socket
 import ssl
+import urllib.request
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from http import cookiejar
+from typing import Any
 from urllib.parse import urlsplit
+
+import httpx as httpx  # here alone: its successor httpx2 has the same API
 
 from playground import __version__
 from playground.core.errors import BadInput, PlaygroundError
 from playground.core.events import FailKind
-from playground.core.late import Late
 from playground.core.settings import Limits
 from playground.net.connections import (
     Arrived,
@@ -34,17 +37,6 @@ from playground.net.connections import (
     start_listening,
 )
 from playground.net.keys import DEFAULT_PORTS, is_loopback, origin
-
-if TYPE_CHECKING:
-    import urllib.request as urllib_request
-    from http import cookiejar
-
-    import httpx as httpx
-else:
-    cookiejar = Late("http.cookiejar")
-    urllib_request = Late("urllib.request")
-    # The library is imported only here: its successor httpx2 has the same API.
-    httpx = Late("httpx")
 
 MOST_QUOTED = 500
 """Most characters quoted from a server in one of our sentences."""
@@ -523,9 +515,9 @@ def _bad_environment(error: Exception, place: str) -> NetworkError:
 def _proxy(url: str) -> str:
     """The environment's proxy for `url`, or ""."""
     parts = urlsplit(url)
-    if is_loopback(url) or urllib_request.proxy_bypass(parts.netloc):
+    if is_loopback(url) or urllib.request.proxy_bypass(parts.netloc):
         return ""
-    named = urllib_request.getproxies()
+    named = urllib.request.getproxies()
     proxy = named.get(parts.scheme) or named.get("all") or ""
     return proxy if not proxy or "://" in proxy else f"http://{proxy}"
 

@@ -16,16 +16,13 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from playground.core.late import Late, dataclass
+import httpcore
 
 if TYPE_CHECKING:
-    import httpcore
-
     from playground.net.client import httpx
-else:
-    httpcore = Late("httpcore")
 
 
 class Connections:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from playground import __version__
 from playground.core.errors import BadInput, Refused
-from playground.core.late import dataclass
 from playground.net.addresses import Resolve, checked_address, resolve_host
 from playground.net.client import (
     CODINGS,

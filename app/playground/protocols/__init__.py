@@ -8,10 +8,8 @@ a protocol: `FACTS` of its folder, listed by `registry`. Imports no other module
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
-
-from playground.core.late import dataclass
 
 Verdict = Literal["yes", "no", "partly", "unknown"]
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import SplitResult, urlsplit
 
 from playground.core.decide import LONGEST_WAIT_S
 from playground.core.events import WireEvent
-from playground.core.late import dataclass
 from playground.core.messages import ModelRequest
 from playground.core.settings import Limits
 

@@ -7,12 +7,11 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from playground.core.errors import BadInput
-from playground.core.late import dataclass
 from playground.core.messages import Message, MessagePart, ModelRequest, Origin
 from playground.core.tools import Content, Same, Tool
 from playground.protocols.base import WireRequest

@@ -13,10 +13,8 @@ import re
 import sys
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
-
-from playground.core.late import dataclass
 
 FrameKind = Literal[
     "sse",  # an event with data

@@ -10,14 +10,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, Generic, Literal, TypeVar
 
 import jsonschema_rs
 
-from playground.core.late import dataclass
 from playground.core.tools import Tool
 from playground.protocols.server import BadRequest, Citation
 from playground.schema.schema_checks import Place, fault, is_local, pointer, resolve, subschemas

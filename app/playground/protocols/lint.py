@@ -11,18 +11,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from math import ceil
 from typing import Any
 
-from playground.core.late import dataclass
 from playground.core.settings import PROTOCOLS
 from playground.core.tools import FREEFORM, NO_PARAMETERS, Tool
 from playground.protocols import Assessment, Verdict
+from playground.protocols.facts import FACTS
 from playground.protocols.gemini import limits as gemini
 from playground.protocols.limits import Finding, Fix, Node, SentTool, Severity, at, nodes
-from playground.protocols.registry import FACTS
 from playground.protocols.vendor_limits import protocol_of, tables_for
 from playground.schema.contradictions import MOST_FOUND, Impossibility, contradictions, similar_name
 from playground.schema.schema_checks import pointer

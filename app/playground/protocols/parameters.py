@@ -16,7 +16,7 @@ from playground.core.messages import ModelRequest
 from playground.core.settings import Settings
 from playground.core.tools import ToolChoice
 from playground.protocols import ParameterWords
-from playground.protocols.registry import FACTS
+from playground.protocols.facts import FACTS
 
 OURS = ("max_tokens", "temperature", "top_p", "stop", "thinking")
 

@@ -1,63 +1,43 @@
 """Lists the modules of each protocol, by its name in `core/settings`, which is its folder's name.
 
-A folder has `FACTS` in `__init__`, CODEC in `decode`, READER in `request`, LIMITS in `limits`, END
-in `server`, EDITOR and HISTORY in `edits`: CONTRIBUTING.md says how to add one.
+A folder has FACTS in `__init__`, CODEC in `decode`, READER in `request`, LIMITS in `limits`, END
+in `server`, EDITOR and HISTORY in `edits`, without which it cannot be tapped. CONTRIBUTING.md
+says how to add one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from importlib.util import find_spec
+from typing import Any
 
 from playground.core.errors import BadInput
-from playground.core.late import Late
 from playground.core.settings import PROTOCOLS
-
-if TYPE_CHECKING:
-    from playground.protocols import ProtocolFacts
-    from playground.protocols.answer_edits import AnswerEditor
-    from playground.protocols.base import Codec
-    from playground.protocols.body_edits import HistoryForm
-    from playground.protocols.limits import LimitTable
-    from playground.protocols.request import RequestReader
-    from playground.protocols.server import ProviderServer
-
-T = TypeVar("T")
+from playground.protocols.base import Codec
+from playground.protocols.editable_answer import AnswerEditor
+from playground.protocols.history_form import HistoryForm
+from playground.protocols.limits import LimitTable
+from playground.protocols.request import RequestReader
+from playground.protocols.server import ProviderServer
 
 
-class _ByProtocol(Mapping[str, T]):
-    """`name` in `module` of each folder, imported when its protocol is first used."""
-
-    def __init__(self, module: str, name: str) -> None:
-        self._name = name
-        self._modules: Mapping[str, Any] = {
-            protocol: Late(f"playground.protocols.{protocol}.{module}") for protocol in PROTOCOLS
-        }
-
-    def __getitem__(self, protocol: str) -> T:
-        value: T = getattr(self._modules[protocol], self._name)
-        return value
-
-    def __contains__(self, protocol: object) -> bool:
-        return protocol in self._modules
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._modules)
-
-    def __len__(self) -> int:
-        return len(self._modules)
+def _members(module: str, name: str, *, optional: bool = False) -> Mapping[str, Any]:
+    """`name` in `module` of each protocol's folder; of those that have it if `optional`."""
+    folders = {protocol: f"playground.protocols.{protocol}" for protocol in PROTOCOLS}
+    return {
+        protocol: getattr(import_module(f"{folder}.{module}"), name)
+        for protocol, folder in folders.items()
+        if not optional or find_spec(f"{folder}.{module}") is not None
+    }
 
 
-FACTS: Mapping[str, ProtocolFacts] = {
-    protocol: import_module(f"playground.protocols.{protocol}").FACTS for protocol in PROTOCOLS
-}
-CODECS: Mapping[str, Codec] = _ByProtocol("decode", "CODEC")
-REQUEST_READERS: Mapping[str, RequestReader] = _ByProtocol("request", "READER")
-LIMITS: Mapping[str, LimitTable] = _ByProtocol("limits", "LIMITS")
-ENDS: Mapping[str, ProviderServer] = _ByProtocol("server", "END")
-EDITORS: Mapping[str, AnswerEditor] = _ByProtocol("edits", "EDITOR")
-HISTORIES: Mapping[str, HistoryForm] = _ByProtocol("edits", "HISTORY")
+CODECS: Mapping[str, Codec] = _members("decode", "CODEC")
+REQUEST_READERS: Mapping[str, RequestReader] = _members("request", "READER")
+LIMITS: Mapping[str, LimitTable] = _members("limits", "LIMITS")
+ENDS: Mapping[str, ProviderServer] = _members("server", "END")
+EDITORS: Mapping[str, AnswerEditor] = _members("edits", "EDITOR", optional=True)
+HISTORIES: Mapping[str, HistoryForm] = _members("edits", "HISTORY", optional=True)
 
 
 def codec(name: str) -> Codec:

@@ -12,11 +12,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from playground.core.events import RequestSent
-from playground.core.late import dataclass
 from playground.core.messages import Message, MessagePart, ModelRequest, prompt_parts
 from playground.core.tools import Content, Tool, ToolChoice
 from playground.core.value_diff import JsonChange, TextPiece, json_changes, text_changes

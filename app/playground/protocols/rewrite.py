@@ -7,16 +7,16 @@ Lists what cannot be preserved; never raises, and the work is bounded by the lim
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from playground.core.late import dataclass
 from playground.core.settings import PROTOCOLS
 from playground.protocols.anthropic import limits as anthropic
+from playground.protocols.facts import FACTS
 from playground.protocols.gemini.limits import FORMATS, KNOWN, PLAIN, has_too_many_items
 from playground.protocols.limits import Fix, SentTool, refused_keywords
 from playground.protocols.openai_chat import limits as openai
-from playground.protocols.registry import FACTS
 from playground.protocols.rewrite_parts import (
     ANNOTATIONS,
     MOST_NODES,

@@ -11,12 +11,11 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Literal
 
 from playground.core.errors import BadInput
-from playground.core.late import dataclass
 from playground.core.messages import ModelRequest, arguments_object
 
 # A model's reply before it is encoded.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, groupby
 from typing import Any, Literal, cast
 
@@ -17,7 +17,6 @@ import jiter
 
 from playground.core.arguments import pointer_step
 from playground.core.events import Problem
-from playground.core.late import dataclass
 from playground.schema.form import Form, FormField, typed_text
 
 TokenKind = Literal["key", "string", "number", "word", "mark", "raw"]

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 from urllib.parse import urlencode
 
 from playground.core.errors import NotFound
 from playground.core.events import SessionForked, Warned
-from playground.core.late import dataclass
 from playground.core.messages import seals
 from playground.core.session import Call, Part, Prompt, Session, Turn
 from playground.render import paging

@@ -32,6 +32,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Literal, assert_never
 
@@ -72,7 +73,6 @@ from playground.core.events import (
     TurnDropped,
     Warned,
 )
-from playground.core.late import dataclass
 from playground.core.session import Mark, Part, Prompt, Session, Turn
 from playground.render import paging
 from playground.render.block_contents import drawn

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from playground.core.events import TASK_STOPS, CallDecided
 from playground.core.faults import fault
-from playground.core.late import dataclass
 from playground.core.session import Call, Session, Task, Turn, held
 from playground.render.filters import duration, plural
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from dataclasses import dataclass
 from typing import Literal
 
 from playground.core.decide import doubled_ids, may_run
 from playground.core.doubts import find_doubt
 from playground.core.events import Problem
 from playground.core.faults import FAULTS, SLOW_S, Fault, earlier, fault, unstageable
-from playground.core.late import dataclass
 from playground.core.providers import AGENT_WAITS, HELD_WHOLE_S
 from playground.core.session import Call, Session, Turn
 from playground.core.tools import Tool, ToolResult

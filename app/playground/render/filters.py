@@ -12,21 +12,14 @@ import re
 import unicodedata
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
+import markdown_it.token
+import nh3
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from markupsafe import Markup, escape
-
-from playground.core.late import Late
-
-if TYPE_CHECKING:
-    import markdown_it.token
-    import nh3
-    from markdown_it import MarkdownIt
-    from markdown_it.token import Token
-else:
-    markdown_it = Late("markdown_it")
-    nh3 = Late("nh3")
 
 _NOT_PLAIN = re.compile(r"[^\n\t\x20-\x7e]+")
 # Letters and marks by category, but invisible: fillers, and the variation selectors that can carry

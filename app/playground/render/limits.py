@@ -6,8 +6,8 @@ Reads the folded session only. core/limits decides which limit is reached.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from playground.core.late import dataclass
 from playground.core.limits import since, turn_cost, turn_tokens
 from playground.core.session import Session
 from playground.core.settings import Limits

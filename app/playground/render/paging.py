@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 from weakref import ref
@@ -18,7 +19,6 @@ from zlib import crc32
 
 from markupsafe import Markup
 
-from playground.core.late import dataclass
 from playground.core.session import Call, Part, Turn
 from playground.render.filters import markdown
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jinja2 import Environment
 
 from playground.core.events import Logged
-from playground.core.late import dataclass
 from playground.core.reducer import apply
 from playground.core.session import Session
 from playground.render.blocks import PageFrame, Touch, frame, frame_html

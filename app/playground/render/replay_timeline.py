@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise, zip_longest
 from math import inf
 from typing import Literal
@@ -22,7 +22,6 @@ from playground.core.events import (
     ResponseFailed,
     SessionStarted,
 )
-from playground.core.late import dataclass
 from playground.core.reducer import fold
 from playground.core.session import Call, Part, Prompt, Session, Turn
 from playground.render.call_status import call_block

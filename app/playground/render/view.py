@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from playground.core.decide import doubled_ids, may_run_unseen
-from playground.core.late import dataclass
 from playground.core.providers import agent_title
 from playground.core.session import Call, Session, SessionState
 from playground.core.settings import Settings, model_of

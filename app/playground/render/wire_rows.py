@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from playground.core.events import (
@@ -43,7 +43,6 @@ from playground.core.events import (
     TaskStarted,
     Warned,
 )
-from playground.core.late import dataclass
 from playground.core.tools import ToolResult
 from playground.protocols.base import url_parts
 from playground.protocols.framing import Frame, Framer

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fractions import Fraction
 from math import isfinite
 from typing import Any
 
-from playground.core.late import dataclass
 from playground.schema import schema_checks
 from playground.schema.schema_checks import (
     Place,

@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from playground.core.arguments import pointer_step
 from playground.core.events import Problem
-from playground.core.late import dataclass
 from playground.schema.schema_checks import is_local, resolve
 from playground.schema.strict_json import InvalidJSON, parse
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from playground.core.errors import BadTool
-from playground.core.late import dataclass
 from playground.schema.schema_checks import pointer
 
 _QUERY = ("form", "spaceDelimited", "pipeDelimited", "deepObject")

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import jsonschema_rs
 
 from playground.core.events import Problem
-from playground.core.late import dataclass
 from playground.core.tools import Same
 from playground.schema import schema_checks
 from playground.schema.describe import describe

@@ -8,10 +8,9 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from playground.core.late import dataclass
 from playground.schema import strict_json
 
 TYPES = ("string", "integer", "number", "boolean", "object", "array")

@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 import jsonschema_rs
 
 from playground.core.events import Problem
-from playground.core.late import dataclass
 from playground.schema.describe import (
     BOUNDS,
     LENGTHS,

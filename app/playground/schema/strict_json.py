@@ -12,13 +12,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
 from math import isfinite, isinf
 from typing import Any, NoReturn, Protocol
 
 from playground.core.events import Problem
-from playground.core.late import dataclass
 from playground.schema.schema_checks import Place, pointer
 
 MAX_BYTES = 4 * 1024 * 1024

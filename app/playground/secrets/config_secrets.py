@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import chain, count
 
-from playground.core.late import dataclass
 from playground.secrets.detection import BEGINS, SURE_BEGINS, find_keys
 from playground.secrets.names import NAME_WORDS, is_opaque, names_key, word_set
 

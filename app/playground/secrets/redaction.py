@@ -15,11 +15,11 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, AnyStr, Generic
 
-from playground.core.late import dataclass
 from playground.secrets.forms import (
     BEGUN,
     CODED,

@@ -20,12 +20,12 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from playground.core.late import dataclass
 from playground.secrets.detection import blank_escapes
 from playground.secrets.forms import Span
 

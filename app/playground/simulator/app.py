@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 import anyio
 from starlette.applications import Starlette
@@ -19,7 +19,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from playground.core.errors import BadInput
-from playground.core.late import dataclass
 from playground.core.messages import Message, ModelRequest
 from playground.net.isolation import isolated
 from playground.net.threads import run_apart

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-from playground.core.late import dataclass
 from playground.core.messages import MessagePart, ModelRequest, arguments_object
 from playground.protocols.server import (
     ModelReply,

@@ -17,7 +17,7 @@ import socket
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Literal
 
@@ -25,7 +25,6 @@ import anyio
 from starlette.types import Receive, Scope, Send
 
 from playground.core.errors import BadInput
-from playground.core.late import dataclass
 from playground.protocols.server import BadRequest, OutgoingFrame, ProviderServer
 from playground.simulator import SOCKET
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from playground.core.errors import BadInput
-from playground.core.late import dataclass
 from playground.protocols.server import CUT, RESET, STALL, ModelReply, OutgoingFrame, ProviderServer
 from playground.simulator import fault_calls as calls
 from playground.simulator import fault_transport as t

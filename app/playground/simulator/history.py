@@ -14,12 +14,11 @@ import bisect
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-from playground.core.late import dataclass
 from playground.core.messages import Message, MessagePart, arguments_object
 from playground.core.tools import Content
 from playground.protocols import words_of

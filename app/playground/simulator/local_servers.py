@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from playground.core.late import dataclass
 from playground.protocols.openai_chat import server as chat
 from playground.protocols.openai_chat.limits import OpenAIPhrases
 from playground.protocols.openai_responses import server as responses

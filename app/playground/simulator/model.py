@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from playground.core.late import dataclass
 from playground.core.messages import MessagePart, ModelRequest, arguments_object
 from playground.core.tools import Tool, ToolChoice
 from playground.protocols import words_of

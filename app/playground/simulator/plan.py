@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from playground.core.late import dataclass
 from playground.core.messages import MessagePart, arguments_object
 from playground.core.tools import Tool
 from playground.protocols import words_of

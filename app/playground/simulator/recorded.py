@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Literal
 from urllib.parse import quote
 
-from playground.core.late import dataclass
 from playground.core.tools import Content
 from playground.protocols.registry import REQUEST_READERS
 from playground.protocols.request import (

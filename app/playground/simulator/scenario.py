@@ -18,11 +18,11 @@ import json
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal, Protocol
 
 from playground.core.errors import BadInput
-from playground.core.late import dataclass
 from playground.core.messages import ModelRequest
 from playground.core.tools import Tool
 from playground.protocols import words_of

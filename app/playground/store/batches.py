@@ -4,9 +4,9 @@ and repetition; its outcome is JSON text."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from playground.core.late import dataclass
 from playground.store.database import Database, Statement
 from playground.store.writes import storable
 

@@ -17,6 +17,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,6 @@ from playground.core.errors import (
     StoreUnreadable,
     StoreUnwritable,
 )
-from playground.core.late import dataclass
 from playground.store.schema import MIGRATIONS
 
 # Whether the database can be written, judged by the last write, and waiting until it can.

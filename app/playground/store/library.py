@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from playground.core.errors import NotFound
-from playground.core.late import dataclass
 from playground.core.rules import Rule
 from playground.core.serialization import from_data, to_data
 from playground.core.servers import Accepted, Server

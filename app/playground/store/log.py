@@ -7,14 +7,13 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from sqlite3 import Row
 from typing import Any
 
 from playground.core.errors import StoreError, StoreUnwritable
 from playground.core.events import CallDecided, Event, Logged, PartEnded, SessionForked
-from playground.core.late import dataclass
 from playground.core.serialization import from_row, kind_of
 from playground.core.session import SessionState
 from playground.store.database import Database, Statement

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from playground.core.late import dataclass
 from playground.store.database import Database, Statement
 from playground.store.writes import Summary, WriteBatch, statements, storable
 

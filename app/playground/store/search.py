@@ -16,11 +16,10 @@ import time
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from playground.core.late import dataclass
 from playground.store.database import store_error
 from playground.store.log import SUMMARY, summary_of_row
 from playground.store.schema import TOKENS

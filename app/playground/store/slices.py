@@ -12,10 +12,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
-
-from playground.core.late import dataclass
 
 SMALL = 2048
 """Characters from which a body is stored in slices."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any
@@ -28,7 +28,6 @@ from playground.core.events import (
     RequestSent,
     Source,
 )
-from playground.core.late import dataclass
 from playground.core.serialization import from_row, kind_of, to_row
 from playground.core.session import Session, SessionState
 from playground.store.database import Statement

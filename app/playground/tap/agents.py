@@ -13,14 +13,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from playground import config
 from playground.core.errors import BadInput
-from playground.core.late import dataclass
 from playground.core.providers import AGENT_TITLES, AGENT_WAITS, LOOPBACK_NAMES, Waits
 from playground.core.settings import Protocol
 

@@ -18,7 +18,7 @@ import re
 import secrets
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import get_args
 from urllib.parse import unquote_plus, urlsplit
 
@@ -26,7 +26,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from playground.config import one_line
 from playground.core.errors import BadInput, NotFound, StoreError
-from playground.core.late import dataclass
 from playground.core.providers import SIMULATORS
 from playground.core.settings import Profile, Protocol
 from playground.net.isolation import isolated

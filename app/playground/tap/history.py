@@ -10,12 +10,11 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from playground.core.arguments import canonical
 from playground.core.events import PartEnded, PartStarted
-from playground.core.late import dataclass
 from playground.core.messages import MessagePart
 from playground.core.serialization import to_data
 from playground.core.session import Call, Session, Turn

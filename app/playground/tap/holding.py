@@ -13,7 +13,7 @@ import json
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from playground.core.decide import AT_AGENT
@@ -31,31 +31,23 @@ from playground.core.events import (
     SessionStarted,
     StopAt,
 )
-from playground.core.late import dataclass
 from playground.core.messages import Message, ModelRequest, answer_parts
 from playground.core.reducer import digest, fold
 from playground.core.session import Call, Session, Turn
 from playground.core.tools import Content, ToolChoice, ToolResult, text_result
-from playground.protocols.answer_edits import (
-    BeforeCalls,
-    Edit,
-    NewArguments,
-    PassedAnswer,
-    TakeOut,
-    edit_answer,
-    join_answers,
-)
+from playground.protocols.answer_edits import BeforeCalls, PassedAnswer, edit_answer, join_answers
 from playground.protocols.base import UNREAD
 from playground.protocols.body_edits import (
     ProviderAnswer,
-    ResultEdit,
     add_answers,
     follow_answer,
     key_without_id,
     leave_out,
     replace_answer,
 )
+from playground.protocols.editable_answer import Edit, NewArguments, TakeOut
 from playground.protocols.encoder import written_text
+from playground.protocols.history_form import ResultEdit
 from playground.protocols.raw_json import Quoted
 from playground.protocols.registry import HISTORIES, codec
 from playground.protocols.request import AnswerMessage, Position, RequestItem, ResultMessage

@@ -8,11 +8,10 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from playground.core.errors import NotFound, StoreError
-from playground.core.late import dataclass
 from playground.core.session import Session, Turn
 from playground.core.settings import Settings
 from playground.engine.engine import Engine

@@ -15,7 +15,7 @@ import re
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import ParamSpec, TypeVar
 from typing import Protocol as Interface
@@ -33,7 +33,6 @@ from playground.core.events import (
     Tapped,
     TurnDropped,
 )
-from playground.core.late import dataclass
 from playground.core.session import Session, Turn
 from playground.core.settings import Protocol, Settings
 from playground.engine.engine import Engine

@@ -13,7 +13,7 @@ import secrets
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, Protocol
 
@@ -23,7 +23,6 @@ from starlette.types import Receive, Scope, Send
 
 from playground.config import one_line
 from playground.core import errors
-from playground.core.late import dataclass
 from playground.core.settings import Profile
 from playground.net.client import CODINGS, Decompressor, HttpClient, NetworkError, RelayedResponse
 from playground.protocols.registry import ENDS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from playground.core.events import (
     CallInterrupted,
@@ -12,7 +12,6 @@ from playground.core.events import (
     TurnDropped,
     Warned,
 )
-from playground.core.late import dataclass
 from playground.core.session import Session, Turn, snapshot
 from playground.core.settings import Limits, Protocol, Settings
 from playground.engine.responses import PreparedRequest

@@ -12,13 +12,12 @@ import json
 import secrets
 from collections import deque
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import get_args
 from urllib.parse import unquote_plus
 
 from playground.core.errors import BadInput, Conflict, NotFound
 from playground.core.events import StopAt
-from playground.core.late import dataclass
 from playground.core.serialization import from_data, to_data
 from playground.core.settings import Profile
 from playground.net.keys import Keys

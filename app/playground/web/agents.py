@@ -6,6 +6,7 @@ import hashlib
 import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import Environment
@@ -14,7 +15,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from playground import config
 from playground.core.errors import BadInput, NotFound
-from playground.core.late import dataclass
 from playground.core.serialization import to_data
 from playground.core.settings import Profile
 from playground.net.keys import is_vendors_own

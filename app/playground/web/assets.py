@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,7 +21,6 @@ from starlette.staticfiles import NotModifiedResponse, StaticFiles
 from starlette.types import Scope
 
 from playground.core.errors import PlaygroundError
-from playground.core.late import dataclass
 from playground.render.environment import join_styles
 
 STYLES: Mapping[str, Sequence[str]] = {

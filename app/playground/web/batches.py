@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
@@ -16,7 +16,6 @@ from starlette.responses import HTMLResponse, Response
 from playground.batch.batches import BatchProgress
 from playground.batch.plan import BatchPlan
 from playground.core.errors import BadInput, NotFound
-from playground.core.late import dataclass
 from playground.engine.export_session import read_bundle
 from playground.engine.sessions import new_id
 from playground.evaluation.batch_import import read_batch

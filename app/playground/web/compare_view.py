@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from jinja2 import Environment
 
-from playground.core.late import dataclass
 from playground.core.providers import SHIPPED
 from playground.core.session_diff import (
     Alignment,

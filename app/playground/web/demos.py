@@ -7,14 +7,13 @@ import json
 import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 from starlette.datastructures import URL
 
 from playground.core.errors import Conflict, NotFound, PlaygroundError, StoreError
 from playground.core.events import PartEnded, PartStarted
-from playground.core.late import Late, dataclass
 from playground.core.serialization import to_data
 from playground.core.session import Prompt, Session
 from playground.core.settings import Limits
@@ -25,12 +24,8 @@ from playground.executors.workspace import Folder
 from playground.net.client import HttpClient, NetworkError
 from playground.protocols.registry import codec
 from playground.simulator import CODING_AGENT
+from playground.tap import agents as tap_agents
 from playground.web.site import Site
-
-if TYPE_CHECKING:
-    from playground.tap import agents as tap_agents
-else:
-    tap_agents = Late("playground.tap.agents")
 
 log = logging.getLogger("playground")
 

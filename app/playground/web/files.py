@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from jinja2 import Environment
@@ -15,7 +16,6 @@ from starlette.responses import HTMLResponse, Response
 
 from playground.core.errors import BadInput, Conflict, NotFound
 from playground.core.events import STOPPED_BY_USER
-from playground.core.late import dataclass
 from playground.executors.workspace import FolderEntry, WorkspaceError
 from playground.executors.workspace.files import MAX_FILE, FileChange, History, diff, image_type
 from playground.web.forms import answer, as_json, body_of, wants

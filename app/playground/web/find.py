@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -18,7 +18,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from playground.core.errors import BadInput
-from playground.core.late import dataclass
 from playground.core.serialization import to_data
 from playground.core.tools import Tool
 from playground.engine import manage_sessions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from playground.core.errors import BadInput, PlaygroundError
-from playground.core.late import dataclass
 from playground.core.reducer import Spot, spot
 from playground.core.session import Call, Prompt, Session
 from playground.core.settings import Settings

@@ -12,7 +12,7 @@ import binascii
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeVar
 
 from starlette.datastructures import FormData, UploadFile
@@ -20,7 +20,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from playground.core.errors import BadInput
-from playground.core.late import dataclass
 from playground.core.tools import IMAGES, Content
 from playground.protocols.raw_json import Quoted
 from playground.schema import strict_json

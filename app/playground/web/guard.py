@@ -16,6 +16,7 @@ import re
 import secrets
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from urllib.parse import quote, unquote_plus
 
@@ -25,7 +26,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from playground.config import one_line
 from playground.core.errors import BadInput, NotFound
-from playground.core.late import dataclass
 from playground.net.isolation import HARDENING, ISOLATED, POLICY, is_for_browsers
 
 # The guard's own replies: a status, a sentence, and three formats. The page uses no template,

@@ -10,7 +10,7 @@ import json
 import re
 import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -20,7 +20,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from playground.core.errors import BadInput, BadTool, Conflict
-from playground.core.late import dataclass
 from playground.core.serialization import to_data
 from playground.core.servers import NAME, Server
 from playground.core.tools import Tool

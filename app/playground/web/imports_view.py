@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import Environment
 
-from playground.core.late import dataclass
 from playground.core.serialization import to_data
 from playground.core.servers import Replaced, Server
 from playground.core.tools import Tool

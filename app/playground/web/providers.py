@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -16,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from playground.core.errors import BadInput
-from playground.core.late import dataclass
 from playground.core.providers import SHIPPED, Hint
 from playground.core.serialization import to_data
 from playground.core.settings import PROTOCOLS, Profile

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from urllib.parse import urlencode
 
@@ -19,7 +19,6 @@ from playground.core.arguments import ABSENT, TESTS, pointer_step, steps_of, val
 from playground.core.decide import obstacle
 from playground.core.errors import BadInput
 from playground.core.faults import FAULTS
-from playground.core.late import dataclass
 from playground.core.rule_proposals import Proposal
 from playground.core.rules import (
     LETS_THROUGH,

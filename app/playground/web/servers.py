@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import quote
 
@@ -13,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from playground.core.errors import BadInput, Conflict
-from playground.core.late import dataclass
 from playground.core.serialization import to_data
 from playground.core.servers import Accepted, Server
 from playground.core.tools import Tool

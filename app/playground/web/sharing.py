@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 from jinja2 import Environment
@@ -16,7 +16,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from playground.core.errors import BadInput, Refused
 from playground.core.events import CallEnded, PromptAdded
-from playground.core.late import dataclass
 from playground.core.serialization import to_data
 from playground.core.settings import Profile, Settings, with_waits
 from playground.core.tools import Tool

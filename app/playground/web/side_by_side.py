@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,7 +19,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from playground.core.errors import BadInput, Conflict, NotFound, PlaygroundError
-from playground.core.late import dataclass
 from playground.core.limits import turn_cost, turn_tokens, writing_speed
 from playground.core.session import Call, Session, Turn
 from playground.render.blocks import PageFrame, Touch, frame, frame_html

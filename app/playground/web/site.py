@@ -6,15 +6,15 @@ import asyncio
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from jinja2 import Environment
 from starlette.requests import Request
 
+from playground.batch import batches as making
 from playground.core.errors import NotFound, StoreGone
-from playground.core.late import Late, dataclass
 from playground.core.providers import STOPS_AT, agent_title
 from playground.core.servers import Replaced
 from playground.core.session import Session, snapshot
@@ -29,13 +29,8 @@ from playground.store.library import Version
 from playground.store.search import SearchHit
 from playground.store.writes import Summary
 from playground.tap.taps import Taps
+from playground.web.imports_view import ChoicePage
 from playground.web.rules_view import lets_through
-
-if TYPE_CHECKING:
-    from playground.batch import batches as making
-    from playground.web.imports_view import ChoicePage
-else:
-    making = Late("playground.batch.batches")
 
 # The most recently replayed sessions, laid out and folded: a jump does not read them again.
 

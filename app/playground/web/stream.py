@@ -19,14 +19,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from playground.core.errors import NotFound, StoreError
 from playground.core.events import Logged, SettingsChanged
-from playground.core.late import dataclass
 from playground.core.serialization import logged_data
 from playground.engine.sessions import LiveSession, SessionStore
 from playground.render.blocks import PageFrame, Touch, frame, frame_html, text_growth

@@ -12,11 +12,11 @@ import json
 import logging
 from collections.abc import Awaitable, Iterable, Mapping, Set
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from playground import __version__
 from playground.core.errors import PlaygroundError
-from playground.core.late import dataclass
 from playground.core.tools import ToolResult, text_result
 from playground.executors.executor import ThrottledProgress
 from playground.executors.mcp.process import Transport, Words

@@ -13,12 +13,11 @@ import json
 import math
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from playground.core.errors import BadInput
 from playground.core.events import Problem
-from playground.core.late import dataclass
 from playground.core.servers import Accepted, Server, fingerprint
 from playground.core.tools import Tool, ToolResult, text_result
 from playground.executors.executor import CallCheck, Invocation, Report, ThrottledProgress

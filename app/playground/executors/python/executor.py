@@ -39,13 +39,12 @@ import socket
 import sys
 import sysconfig
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from playground.core.errors import BadInput
 from playground.core.events import Problem
-from playground.core.late import dataclass
 from playground.core.tools import SHIPPED, Content, Tool, ToolResult, text_result
 from playground.executors.executor import (
     LONGEST_S,

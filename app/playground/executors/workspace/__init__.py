@@ -16,9 +16,8 @@ import secrets
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-
-from playground.core.late import dataclass
 
 CODES: Mapping[str, str] = {
     "E1": "the file was not read",

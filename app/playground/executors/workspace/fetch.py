@@ -9,21 +9,16 @@ import base64
 import codecs
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 from urllib.parse import urljoin
 
 from playground.core.errors import BadInput, Refused
-from playground.core.late import Late, dataclass
 from playground.core.tools import Content, ToolResult, text_result
 from playground.executors.workspace import WorkspaceError
 from playground.executors.workspace.files import image_type, run_extractor
+from playground.net import fetch as net_fetch
 from playground.net.addresses import Resolve, resolve_host
 from playground.net.client import NetworkError
-
-if TYPE_CHECKING:
-    from playground.net import fetch as net_fetch
-else:
-    net_fetch = Late("playground.net.fetch")
 
 KEPT_S = 15 * 60.0
 MOST_KEPT = 50

@@ -17,13 +17,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
 
-from playground.core.late import dataclass
 from playground.core.tools import Content, ToolResult, text_result
 from playground.executors.executor import by_path
 from playground.executors.workspace import MAX_ENTRIES, Folder, FolderEntry, WorkspaceError

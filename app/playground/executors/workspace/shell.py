@@ -18,7 +18,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from playground.core.errors import NotFound
@@ -29,7 +29,6 @@ from playground.core.events import (
     TaskEnded,
     TaskStarted,
 )
-from playground.core.late import dataclass
 from playground.core.tools import ToolResult, text_result
 from playground.executors.executor import by_path
 from playground.executors.workspace import WorkspaceError

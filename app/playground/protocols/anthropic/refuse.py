@@ -10,10 +10,10 @@ import binascii
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from playground.core.late import dataclass
 from playground.protocols.anthropic import limits
 from playground.protocols.limits import SentTool
 from playground.protocols.request import dicts, member, placed

@@ -12,15 +12,15 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from playground.core.messages import MessagePart
-from playground.protocols.answer_edits import (
+from playground.protocols.editable_answer import (
     AnswerEditor,
     EditableAnswer,
     EditableFrame,
     add_output,
 )
-from playground.protocols.body_edits import HistoryForm, ResultEdit
 from playground.protocols.encoder import exact_object, sound_object
 from playground.protocols.gemini.request import split_part
+from playground.protocols.history_form import HistoryForm, ResultEdit
 from playground.protocols.raw_json import Changes, Path, Quoted, dumped
 from playground.protocols.request import Body
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from playground.core.late import dataclass
 from playground.core.tools import NO_PARAMETERS
 from playground.protocols import words_of
 from playground.protocols.gemini import limits

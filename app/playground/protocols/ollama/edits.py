@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from playground.core.messages import MessagePart
-from playground.protocols.answer_edits import (
+from playground.protocols.editable_answer import (
     AnswerEditor,
     EditableAnswer,
     EditableFrame,
     add_output,
 )
-from playground.protocols.body_edits import HistoryForm, ResultEdit, say_result
 from playground.protocols.framing import texts_of
+from playground.protocols.history_form import HistoryForm, ResultEdit, say_result
 from playground.protocols.raw_json import Changes, Path, dumped
 from playground.protocols.request import Body
 

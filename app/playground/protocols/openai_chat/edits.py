@@ -10,14 +10,15 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from playground.core.messages import MessagePart
-from playground.protocols.answer_edits import (
+from playground.protocols.base import CallPlace
+from playground.protocols.editable_answer import (
     AnswerEditor,
     EditableAnswer,
     EditableFrame,
     add_output,
 )
-from playground.protocols.base import CallPlace
-from playground.protocols.body_edits import (
+from playground.protocols.framing import texts_of
+from playground.protocols.history_form import (
     HistoryForm,
     ResultEdit,
     find_mark,
@@ -25,7 +26,6 @@ from playground.protocols.body_edits import (
     say_result,
     write_text,
 )
-from playground.protocols.framing import texts_of
 from playground.protocols.openai_chat.decode import REASONS, THOUGHTS, message_member
 from playground.protocols.raw_json import Changes, Path, Quoted, dumped
 from playground.protocols.request import MARK, Body, dicts

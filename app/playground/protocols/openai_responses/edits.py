@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from playground.core.messages import MessagePart
-from playground.protocols.answer_edits import (
+from playground.protocols.editable_answer import (
     AnswerEditor,
     EditableAnswer,
     EditableFrame,
     GapCloser,
     add_output,
 )
-from playground.protocols.body_edits import HistoryForm, ResultEdit, say_result
+from playground.protocols.history_form import HistoryForm, ResultEdit, say_result
 from playground.protocols.openai_responses.decode import ENDS
 from playground.protocols.openai_responses.items import CALLS
 from playground.protocols.raw_json import Changes, Path, Quoted, dumped

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from random import Random
 from typing import Any
 
-from playground.core.late import dataclass
 from playground.core.tools import Tool
 from playground.protocols.openai_chat import server
 from playground.protocols.openai_responses import FACTS, refuse

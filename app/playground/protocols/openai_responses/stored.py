@@ -11,11 +11,10 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qs
 
-from playground.core.late import dataclass
 from playground.protocols.openai_responses import refuse
 from playground.protocols.openai_responses.limits import REFERENCE
 from playground.protocols.request import dicts

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jinja2 import Environment
@@ -15,7 +15,6 @@ from starlette.responses import HTMLResponse, Response
 
 from playground.core.errors import BadInput, NotFound
 from playground.core.events import RequestSent, Usage
-from playground.core.late import dataclass
 from playground.core.limits import cache_missed, turn_usage, written
 from playground.core.session import Prompt, Session, Turn
 from playground.core.settings import Profile
@@ -34,7 +33,8 @@ from playground.exchange.requests_export import (
     sent_turns,
 )
 from playground.protocols.base import join_url
-from playground.protocols.registry import FACTS, codec
+from playground.protocols.facts import FACTS
+from playground.protocols.registry import codec
 from playground.protocols.request import FirstDifference, RequestBlock, RequestChanges
 from playground.render.environment import partial
 from playground.render.filters import duration, number, plural

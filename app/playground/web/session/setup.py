@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.datastructures import FormData
 
 from playground.core.errors import BadInput, NotFound
-from playground.core.late import dataclass
 from playground.core.session import Session
 from playground.core.settings import Profile, Settings
 from playground.core.tools import Tool, ToolChoice

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from jinja2 import Environment
@@ -15,7 +15,6 @@ from markupsafe import Markup
 
 from playground.core.errors import NotFound
 from playground.core.events import RequestSent
-from playground.core.late import dataclass
 from playground.core.serialization import from_data
 from playground.core.session import Call, Session
 from playground.core.settings import Profile, Settings

@@ -8,15 +8,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
 
 from jinja2 import Environment
 
 from playground.core.events import RequestSent
-from playground.core.late import dataclass
+from playground.protocols.facts import FACTS
 from playground.protocols.framing import Frame, Framer
-from playground.protocols.registry import FACTS
 from playground.render.arguments import LAYOUT_LIMIT, LayoutToken
 from playground.render.filters import clip, plural
 from playground.render.filters import number as grouped_number

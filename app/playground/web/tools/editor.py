@@ -13,12 +13,11 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from playground.core.arguments import name_of_step
 from playground.core.errors import BadTool
-from playground.core.late import dataclass
 from playground.core.serialization import from_data, to_data
 from playground.core.settings import PROTOCOLS
 from playground.core.tools import ANSWERED_BY, FREEFORM, NO_PARAMETERS, Tool

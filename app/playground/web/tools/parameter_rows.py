@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from playground.core.late import dataclass
 from playground.executors.form_bodies import form_body
 from playground.executors.parameter_styles import write_parameter
 from playground.schema.http_parameters import HttpParameter, parameters_of

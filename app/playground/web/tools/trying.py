@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from starlette.requests import Request
@@ -13,7 +13,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from playground.core.errors import BadInput, BadTool, NotFound, PlaygroundError, Refused
 from playground.core.events import Problem
-from playground.core.late import dataclass
 from playground.core.serialization import to_data
 from playground.core.tools import Tool, text_result
 from playground.engine.redaction import check_tools

@@ -8,14 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from jinja2 import Environment
 from markupsafe import Markup
 
 from playground.core.events import Problem
-from playground.core.late import dataclass
 from playground.core.rules import KEEPS_BACK, LETS_THROUGH, Rule
 from playground.core.serialization import to_data
 from playground.core.tools import Content, Tool, ToolResult
