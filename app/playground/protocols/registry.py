@@ -1,7 +1,7 @@
 """Lists the modules of each protocol, by its name in `core/settings`, which is its folder's name.
 
 A folder has FACTS in `__init__`, CODEC in `decode`, READER in `request`, LIMITS in `limits`, END
-in `server`, EDITOR and HISTORY in `edits`, without which it cannot be tapped. CONTRIBUTING.md
+in `server`, EDITOR and HISTORY in `edits`, without which it cannot be tapped. docs/recipes.md
 says how to add one.
 """
 

@@ -1,4 +1,4 @@
-"""A made-up protocol, written as CONTRIBUTING.md says: lines of {"say": text}, or of a call.
+"""A made-up protocol, written as docs/recipes.md says: lines of {"say": text}, or of a call.
 
 `test_recipe` puts this folder into a copy of the program, below `app/playground/protocols`.
 """
