@@ -1,20 +1,29 @@
-"""What the documents say of the program is so: the files they name are there, and the command line
-is the one of docs/contract.md."""
+"""The documents name what exists, are as short as promised, and build as a site.
+
+What their code blocks do is in test_doc_examples.py.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import yaml
 
+from bench import word_counts
 from playground.cli import COMMANDS, parser
 from playground.core import providers
 from playground.core.providers import Provider
+from playground.core.tools import ANSWERED_BY
+from playground.exchange.export_formats import EXPORTS
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = word_counts.documents()
 PATH = re.compile(
     r"`((?:app|tests|bench|docs|static|templates|vendoring)/[\w./-]*\w)`|\]\(([\w./-]+)\)"
 )
@@ -25,8 +34,12 @@ ROOM = re.compile(rf"`((?:{'|'.join(ROOMS)})(?:/[a-z]\w*)+)(?:\.(\w+))?`")
 """A module as documents name it: `core/decide`, `web/session/setup.py`, `core/decide.obstacle`."""
 
 
-@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
-def test_the_files_that_are_named_are_there(path: Path) -> None:
+BY_NAME = {path.relative_to(ROOT).as_posix(): path for path in DOCS}
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_file_that_a_document_names_exists(name: str) -> None:
+    path = BY_NAME[name]
     text = path.read_text("utf-8")
     named = [(ROOT / found[1], found[1]) for found in PATH.finditer(text) if found[1]]
     named += [(path.parent / found[2], found[2]) for found in PATH.finditer(text) if found[2]]
@@ -62,14 +75,134 @@ def test_help_names_all_that_can_be_imported() -> None:
         assert kind in said
 
 
-def test_providers_are_rows_where_a_contributor_is_sent() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    (said,) = re.findall(r"A new provider is a row in ([^;]*);", text)
-    assert re.findall(r"`app/playground/core/(\w+)\.py`", said) == ["providers"]
+def test_providers_are_rows_where_the_recipe_says() -> None:
+    text = (ROOT / "docs" / "recipes.md").read_text("utf-8")
+    recipe = text.partition("## Add a provider\n")[2].partition("\n## ")[0]
+    assert "`app/playground/core/providers.py`" in recipe
     assert all(isinstance(row, Provider) for row in (*providers.OWN_PROTOCOLS, *providers.REMOTE))
+
+
+def how_to(name: str) -> str:
+    return (ROOT / "docs" / "howto" / name).read_text("utf-8")
+
+
+def test_the_how_to_pages_name_every_profile_executor_and_export() -> None:
+    remote = [row.profile.name for row in providers.PROVIDERS if not row.profile.simulated]
+    assert [name for name in remote if f"`{name}`" not in how_to("providers.md")] == []
+    assert [kind for kind in ANSWERED_BY if f"| `{kind}` |" not in how_to("tools.md")] == []
+    assert [form for form in EXPORTS if f"`{form}`" not in how_to("sessions.md")] == []
+    contract = (ROOT / "docs" / "contract.md").read_text("utf-8")
+    assert [form for form in EXPORTS if not re.search(rf"\b{form}\b", contract)] == []
 
 
 def test_the_platforms_are_named() -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     assert "on Linux or macOS" in text
     assert "WSL" in text
+
+
+@pytest.mark.parametrize("name", word_counts.MOST_WORDS)
+def test_a_document_with_a_bound_is_short(name: str) -> None:
+    words = word_counts.word_count(BY_NAME[name].read_text("utf-8"))
+    assert words <= word_counts.MOST_WORDS[name], f"{name} has {words} words; move some to docs/."
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_no_paragraph_is_too_long(name: str) -> None:
+    found = word_counts.long_paragraphs(BY_NAME[name].read_text("utf-8"))
+    most = word_counts.MOST_IN_PARAGRAPH
+    hint = f"(line, words) of paragraphs over {most} words: split them, or make a list."
+    assert (found, hint) == ([], hint)
+
+
+def test_a_long_paragraph_is_found_wherever_it_is() -> None:
+    words = "word " * 60
+    for text in (
+        f"A heading\n\n{words}\n{words} end",
+        f"- one\n- {words}\n  {words} end\n- two",
+        f"| a | b |\n| --- | --- |\n| x | {words} {words} end |",
+        f"```sh\n# a block\n```\n{words} {words} end",
+    ):
+        assert len(word_counts.long_paragraphs(text)) == 1, text
+    assert word_counts.long_paragraphs(f"```\n{words} {words} end\n```\n\n{words}\n\n{words}") == []
+
+
+ITEM = re.compile(r"( *)(?:[-*+]|\d+[.)]) \S")
+
+
+def misread_lines(text: str) -> list[int]:
+    """Lines of lists and tables that GitHub shows as such and the site does not: they follow a
+    paragraph without an empty line, or are nested by less than four spaces."""
+    found, before, fenced = [], "", False
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.lstrip().startswith("```"):
+            fenced, before = not fenced, ""
+            continue
+        item = None if fenced else ITEM.match(line)
+        paragraph = (
+            before.strip() and not before.startswith(("#", " ", "|")) and not ITEM.match(before)
+        )
+        table = not fenced and line.startswith("|")
+        if (paragraph and (item or table)) or (item and len(item[1]) % 4):
+            found.append(number)
+        before = "" if fenced else line
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in BY_NAME if name.startswith("docs/")])
+def test_the_site_shows_lists_and_tables_as_github_does(name: str) -> None:
+    assert misread_lines(BY_NAME[name].read_text("utf-8")) == []
+
+
+def test_a_list_that_the_site_misreads_is_found() -> None:
+    assert misread_lines("Some:\n- a\n- b\n\n- c\n  - d\n\nText:\n| a |\n| - |") == [2, 6, 9]
+
+
+def pages_of(nav: object) -> list[str]:
+    """The files in the navigation of mkdocs.yml."""
+    match nav:
+        case str():
+            return [nav]
+        case list():
+            return [page for entry in nav for page in pages_of(entry)]
+        case dict():
+            return [page for entry in nav.values() for page in pages_of(entry)]
+    raise AssertionError(f"no navigation: {nav!r}")
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
+    docs = sorted(name.removeprefix("docs/") for name in BY_NAME if name.startswith("docs/"))
+    assert sorted(pages_of(config["nav"])) == docs
+
+
+def test_each_decision_has_its_parts_and_a_line_in_the_index() -> None:
+    folder = ROOT / "docs" / "decisions"
+    index = (folder / "index.md").read_text("utf-8")
+    pages = sorted(folder.glob("[0-9]*.md"))
+    assert [int(page.name[:3]) for page in pages] == list(range(1, len(pages) + 1))
+    for number, page in enumerate(pages, 1):
+        title, *parts = re.findall(r"^##? (.*)$", page.read_text("utf-8"), re.MULTILINE)
+        assert parts == ["Context", "Decision", "Consequences"], page.name
+        assert title.startswith(f"{number}. ")
+        assert f"{number}. [{title.partition(' ')[2]}]({page.name})" in index
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("mkdocs") is None, reason="mkdocs is not installed (extra docs).")
+def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(tmp_path / "site")]
+    built = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert built.returncode == 0, built.stderr
+    loaded = re.compile(
+        r"""(?:<(?:script|img|iframe)[^>]+src=|<link[^>]+href=|url\()["']?https?://"""
+    )
+    for page in (tmp_path / "site").rglob("*.html"):
+        if page.name != "session.html":
+            assert loaded.findall(page.read_text("utf-8")) == [], page
+
+
+def test_the_test_line_of_the_readme_is_the_one_that_ci_runs() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    (line,) = re.findall(r"^python3 .*pytest$", text, re.MULTILINE)
+    assert "'.[dev]'" in line
