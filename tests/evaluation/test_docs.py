@@ -38,6 +38,3 @@ async def test_the_example_runs(tmp_path: Path) -> None:
 def test_every_form_of_expectation_is_described() -> None:
     assert [kind for kind in EXPECTATIONS if f"`{{{kind}: " not in TEXT] == []
     assert [kind for kind in MATCHES if f"`{{{kind}: " not in TEXT] == []
-    contract = (DOCS / "contract.md").read_text("utf-8")
-    (line,) = re.findall(r"^- A SPEC of a batch.*$", contract, re.M)
-    assert [word for word in (*EXPECTATIONS, *MATCHES) if f"`{word}`" not in line] == []

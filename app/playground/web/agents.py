@@ -36,12 +36,23 @@ MOST_LEFT = 100
 
 
 async def agents(request: Request) -> Response:
-    """GET /agents: how to start an agent, and all taps."""
+    """GET /agents: shows how to start an agent, and all taps.
+
+    ---
+    responses:
+      200: {description: The page., content: {text/html: {}}}
+    """
     return HTMLResponse(await _page(request))
 
 
 async def changed(request: Request) -> Response:
-    """GET /agents/taps?version=…: the list of taps as HTML; 204 if it is unchanged."""
+    """GET /agents/taps?version=: redraws the list of taps.
+
+    ---
+    responses:
+      200: {description: A part of the page., content: {text/html: {}}}
+      204: {description: It is unchanged.}
+    """
     site = site_of(request)
     rows = await _rows(site)
     if request.query_params.get("version") == version(rows):
@@ -50,14 +61,26 @@ async def changed(request: Request) -> Response:
 
 
 async def taps(request: Request) -> Response:
-    """GET /taps: all of them, for scripts; never includes a secret."""
+    """GET /taps: lists the taps for scripts, never with a secret.
+
+    ---
+    responses:
+      200: {description: The list.}
+      303: {description: "A browser: to /agents."}
+    """
     if wants(request) != "json":
         return RedirectResponse("/agents", 303)
     return as_json([data_of(row) for row in await _rows(site_of(request))])
 
 
 async def create(request: Request) -> Response:
-    """POST /taps: a new tap; only this answer contains its secret."""
+    """POST /taps: creates a tap. Only this answer contains its secret.
+
+    ---
+    responses:
+      201: {description: The tap with its secret., content: {application/json: {}, text/html: {}}}
+      404: {$ref: "#/components/responses/Error404"}
+    """
     site, body = site_of(request), await body_of(request)
     upstream = body.text("upstream", "simulator")
     title, stop_at = body.text("title"), body.text("stop_at", "nothing")
@@ -77,7 +100,7 @@ async def create(request: Request) -> Response:
 
 
 async def change_settings(request: Request) -> Response:
-    """POST /taps/ID/settings: where it stops, for requests from now on."""
+    """POST /taps/ID/settings: changes where a tap stops, for requests from now on."""
     site, body = site_of(request), await body_of(request)
     tap = await site.taps.set_stop_at(request.path_params["id"], body.text("stop_at"))
     site.engine.sessions.ring_list()  # the pages of its sessions show it, too
@@ -87,8 +110,8 @@ async def change_settings(request: Request) -> Response:
 
 
 async def revoke(request: Request) -> Response:
-    """POST /taps/ID/revoke: its secret is refused from now on. So results of calls that its agent
-    runs no longer arrive, and the agent does not come back for held calls."""
+    """POST /taps/ID/revoke: revokes a tap: its secret is refused from now on. So results of calls
+    that its agent runs no longer arrive, and the agent does not come back for held calls."""
     site = site_of(request)
     await body_of(request)
     tap = await site.taps.revoke(request.path_params["id"])

@@ -115,6 +115,7 @@ batches = Later("playground.web.batches")
 find = Later("playground.web.find")
 forks = Later("playground.web.forks")
 imports = Later("playground.web.imports")
+openapi = Later("playground.web.openapi")
 providers = Later("playground.web.providers")
 requests = Later("playground.web.session.requests")
 rules = Later("playground.web.rules")
@@ -205,6 +206,7 @@ def _routes() -> list[Route]:
         Route("/welcome", session_list.welcome),
         Route("/sessions", session_list.sessions),
         Route("/sessions", session_list.create, methods=["POST"]),
+        Route("/openapi.json", openapi.document),
         Route("/palette", find.palette),
         Route("/batches", batches.batches),
         Route("/batches", batches.create, methods=["POST"]),

@@ -48,7 +48,7 @@ TOKEN = re.compile("[0-9a-f]{16}")
 
 
 async def batches(request: Request) -> Response:
-    """GET /batches: all of them, the newest first."""
+    """GET /batches: lists the batches, the newest first."""
     site = site_of(request)
     states = [_state(progress) for progress in await site.batches.list()]
     if wants(request) == "json":
@@ -57,7 +57,13 @@ async def batches(request: Request) -> Response:
 
 
 async def new(request: Request) -> Response:
-    """GET /batches/new: the form; `?session=ID` fills it with that session's first run."""
+    """GET /batches/new?session=ID: shows the form of a new batch, filled with that session's first
+    run.
+
+    ---
+    responses:
+      200: {description: The form., content: {text/html: {}}}
+    """
     site, session_id = site_of(request), request.query_params.get("session", "")
     form = BatchForm(EXAMPLE)
     if session_id:
@@ -70,8 +76,17 @@ async def new(request: Request) -> Response:
 
 
 async def create(request: Request) -> Response:
-    """POST /batches: a SPEC as JSON, or a form (`spec` or `file`; `models`, `repetitions` and
-    `max_cost` override the SPEC; `do` "check" starts nothing). 201 `{"id"}`."""
+    """POST /batches: starts a batch from a SPEC as JSON, or from a form. Fields of the form are
+    `spec` or `file`; `models`, `repetitions` and `max_cost` override the SPEC; `do` "check" starts
+    nothing.
+
+    ---
+    requestBody:
+      content:
+        application/json: {schema: {$ref: "#/components/schemas/Batch"}}
+    responses:
+      201: {description: The id of the batch.}
+    """
     site, body = site_of(request), await body_of(request)
     if body.is_json:
         asked = await run_apart(spec_from_data, body.data)
@@ -95,7 +110,7 @@ async def create(request: Request) -> Response:
 
 
 async def batch(request: Request) -> Response:
-    """GET /batches/ID: as a page, or the report as JSON with its `id`."""
+    """GET /batches/ID: shows a batch as a page, or its report as JSON."""
     site, (state, report) = site_of(request), await _read(request)
     if wants(request) == "json":
         return as_json({**_data(state), **batch_ended(report)})
@@ -103,7 +118,13 @@ async def batch(request: Request) -> Response:
 
 
 async def changed(request: Request) -> Response:
-    """GET /batches/ID/report?version=…: its part of the page; 204 if that is unchanged."""
+    """GET /batches/ID/report?version=: redraws the report of a batch for its page.
+
+    ---
+    responses:
+      200: {description: A part of the page., content: {text/html: {}}}
+      204: {description: It is unchanged.}
+    """
     site, batch_id = site_of(request), request.path_params["id"]
     state = _state(await site.batches.progress(batch_id))
     if request.query_params.get("version") == state.version:
@@ -113,7 +134,7 @@ async def changed(request: Request) -> Response:
 
 
 async def act(request: Request) -> Response:
-    """POST /batches/ID/pause|resume|stop"""
+    """POST /batches/ID/pause|resume|stop: pauses, resumes or stops a batch."""
     site, batch_id = site_of(request), request.path_params["id"]
     body, verb = await body_of(request), request.url.path.rpartition("/")[2]
     if verb == "pause":
@@ -126,7 +147,21 @@ async def act(request: Request) -> Response:
 
 
 async def export(request: Request) -> Response:
-    """GET /batches/ID/export?as=csv|json|junit|markdown|html|spec: a file."""
+    """GET /batches/ID/export?as=: writes the report of a batch as a file: csv, json, junit,
+    markdown, html or spec.
+
+    ---
+    responses:
+      200:
+        description: The file.
+        content:
+          application/json: {}
+          application/xml: {}
+          text/csv: {}
+          text/html: {}
+          text/markdown: {}
+          text/plain: {}
+    """
     form = request.query_params.get("as", "")
     if form not in (*EXPORTS, "spec"):
         raise BadInput(f"There is no form {form[:40]!r}; there is {', '.join(EXPORTS)}, spec.")

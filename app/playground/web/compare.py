@@ -55,9 +55,19 @@ LISTED = 30
 
 
 async def show(request: Request) -> Response:
-    """GET /compare?session=A&session=B…: the differences, or the selection page. `view` is turns or
-    live; the default is live if one of them runs or waits. Also as JSON, or as text by
-    `as=markdown`."""
+    """GET /compare?session=A&session=B&view=turns|live&as=markdown: compares sessions with the
+    first one, or shows the page to choose them. The default of `view` is live if one of them runs
+    or waits.
+
+    ---
+    parameters:
+      - {name: session, in: query, schema: {type: array, items: {type: string}}}
+    responses:
+      200:
+        description: The comparison.
+        content: {application/json: {}, text/html: {}, text/plain: {}}
+      404: {$ref: "#/components/responses/Error404"}
+    """
     site, query = site_of(request), request.query_params
     asked = [session_id for session_id in query.getlist("session") if session_id]
     wanted, kind = query.get("view", ""), wants(request)
@@ -192,7 +202,13 @@ FIELDS = ("text", "session", "prompt", "settings", "models", "beside")
 
 
 async def models_form(request: Request) -> Response:
-    """GET /compare/new?session=ID: the form; without a session it creates new ones."""
+    """GET /compare/new?session=ID: shows the form that compares models. Without a session, it
+    creates new ones.
+
+    ---
+    responses:
+      200: {description: The form., content: {text/html: {}}}
+    """
     site = site_of(request)
     source, settings = await _asked_from(site, request.query_params.get("session", ""))
     engine = site.engine
@@ -250,7 +266,13 @@ async def _asked_from(site: Site, session_id: str) -> tuple[AskedFrom | None, Se
 
 
 async def create(request: Request) -> Response:
-    """POST /compare: a session for each model, all started at once; 201 with their ids."""
+    """POST /compare: creates a session for each model, and starts all at once.
+
+    ---
+    responses:
+      201: {description: The ids of the sessions.}
+      404: {$ref: "#/components/responses/Error404"}
+    """
     site, body = site_of(request), await body_of(request)
     rows, source = _rows(body), body.text("session" if body.is_json else "from")
     text = body.text("text")

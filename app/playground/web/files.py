@@ -29,7 +29,8 @@ SHOWN = 100_000
 
 
 async def files(request: Request) -> Response:
-    """GET /sessions/ID/files: the folder; with `path` a file of it, with `change` a diff."""
+    """GET /sessions/ID/files?path=&change=: lists the folder of a session. With `path` a file of
+    it, with `change` a diff."""
     site, session_id = site_of(request), request.path_params["id"]
     async with site.engine.sessions.holding(session_id) as live:
         title = live.title
@@ -45,7 +46,7 @@ async def files(request: Request) -> Response:
 
 
 async def undo(request: Request) -> Response:
-    """POST /sessions/ID/files/undo: restores what change `change` replaced; 409 if the file was
+    """POST /sessions/ID/files/undo: restores what change `change` replaced. 409 if the file was
     changed since."""
     body, site, session_id = await body_of(request), site_of(request), request.path_params["id"]
     given = body.data.get("change")
@@ -61,7 +62,7 @@ async def undo(request: Request) -> Response:
 
 
 async def stop_task(request: Request) -> Response:
-    """POST /sessions/ID/tasks/TASK/stop"""
+    """POST /sessions/ID/tasks/TASK/stop: stops a task in the background."""
     site, session_id = site_of(request), request.path_params["id"]
     task_id = request.path_params["task"]
     async with site.engine.sessions.holding(session_id) as live:

@@ -34,7 +34,8 @@ ACTS = ("pin", "unpin", "archive", "unarchive", "delete", "restore", "purge")
 
 
 async def find(request: Request) -> Response:
-    """GET /find?q=&tool=&model=&profile=&state=&tag=&is=&after=&before=&show="""
+    """GET /find?q=&tool=&model=&profile=&state=&tag=&is=&after=&before=&show=: searches the
+    sessions."""
     site, asked = site_of(request), request.query_params
     fields = {key: asked.get(key, "").strip() for key in ("q", *KEYS)}
     query = " ".join([fields["q"], *(_keyed(key, fields[key]) for key in KEYS if fields[key])])
@@ -63,7 +64,7 @@ async def find(request: Request) -> Response:
 
 
 async def database_size(request: Request) -> Response:
-    """GET /find/size: the size of the database's content."""
+    """GET /find/size: measures the content of the database."""
     site = site_of(request)
     measured = await size(site.engine.database)
     if wants(request) == "json":
@@ -72,7 +73,8 @@ async def database_size(request: Request) -> Response:
 
 
 async def mark_one(request: Request) -> Response:
-    """POST /sessions/ID/pin|unpin|archive|unarchive|purge"""
+    """POST /sessions/ID/pin|unpin|archive|unarchive|purge: marks a session, or deletes it for good
+    (`purge`)."""
     session_id, act = request.path_params["id"], request.url.path.rpartition("/")[2]
     await _ACTS[act](site_of(request).engine, session_id)
     gone = act == "purge"
@@ -82,7 +84,8 @@ async def mark_one(request: Request) -> Response:
 
 
 async def tag(request: Request) -> Response:
-    """POST /sessions/ID/tags: `tags` replaces all of its tags; comma-separated in a form."""
+    """POST /sessions/ID/tags: replaces the tags of a session by `tags`, comma-separated in a
+    form."""
     body, session_id = await body_of(request), request.path_params["id"]
     tags = body.all("tags") if body.is_json else body.text("tags").split(",")
     saved = await manage_sessions.tag(site_of(request).engine, session_id, tags)
@@ -91,7 +94,8 @@ async def tag(request: Request) -> Response:
 
 
 async def mark_several(request: Request) -> Response:
-    """POST /find/marks: `act` for each of `sessions`; `purge` without any empties the bin."""
+    """POST /find/marks: applies `act` to each of `sessions`. `purge` without any empties the
+    bin."""
     engine, body = site_of(request).engine, await body_of(request)
     act, sessions = body.text("act"), body.all("sessions")
     if act == "empty":
@@ -175,7 +179,7 @@ def size_fragment(env: Environment, size: object) -> str:
 
 
 async def database_state(request: Request) -> Response:
-    """GET /store: why nothing can be saved now, and how much is held in memory meanwhile."""
+    """GET /store: says why nothing can be saved now, and how much is held in memory meanwhile."""
     site = site_of(request)
     store, trouble = site.store_now(), site.engine.sessions.health.trouble
     sentence = "" if trouble is None else str(trouble)  # the page keeps its sentence a while longer
@@ -183,7 +187,8 @@ async def database_state(request: Request) -> Response:
 
 
 async def copy_database(request: Request) -> Response:
-    """POST /store/copy: rewrites the whole database if its file was deleted; 409 if it exists."""
+    """POST /store/copy: writes the whole database again if its file was deleted. 409 if a file
+    exists."""
     engine = site_of(request).engine
     await engine.write_anew()
     return answer(request, {"path": str(engine.database.path)}, location="/")
@@ -253,8 +258,13 @@ OF_A_SESSION: Sequence[tuple[str, str, str]] = (
 
 
 async def palette(request: Request) -> Response:
-    """GET /palette?q=&here=SESSION: the entries that match all words of `q`, as the palette's list;
-    `here` is the session that the page shows."""
+    """GET /palette?q=&here=SESSION: lists the entries of the command palette that match all words
+    of `q`. `here` is the session that the page shows.
+
+    ---
+    responses:
+      200: {description: A list., content: {text/html: {}}}
+    """
     site = site_of(request)
     text = request.query_params.get("q", "").strip()
     here = request.query_params.get("here", "")

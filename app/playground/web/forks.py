@@ -55,7 +55,12 @@ class Wanted:
 
 
 async def make(request: Request) -> Response:
-    """POST /sessions/ID/fork: 201 with the id of the fork, or the ids of the alternatives."""
+    """POST /sessions/ID/fork: forks a session at a place, or makes several alternatives.
+
+    ---
+    responses:
+      201: {description: The id of the fork or the ids of the alternatives.}
+    """
     body, site, session_id = await body_of(request), site_of(request), request.path_params["id"]
     plan = await _with_past(site, body, wanted(body))
     more: dict[str, Any] = {
@@ -82,7 +87,13 @@ async def make(request: Request) -> Response:
 
 
 async def form(request: Request) -> Response:
-    """GET /sessions/ID/fork: the form for the fork point in the query, alone or as a page."""
+    """GET /sessions/ID/fork?prompt=&turn=&call=&seq=: shows the form for the fork point in the
+    query, alone or as a page.
+
+    ---
+    responses:
+      200: {description: The form., content: {text/html: {}}}
+    """
     site, session_id = site_of(request), request.path_params["id"]
     place = place_of(dict(request.query_params))
     stands = await fork_standing(site.engine, session_id, place)
@@ -112,8 +123,8 @@ async def form(request: Request) -> Response:
 
 
 async def forks(request: Request) -> Response:
-    """GET /sessions/ID/forks: its family as a tree, JSON or a page; for its own page the lines that
-    mark where it branches, or the name of `parent`."""
+    """GET /sessions/ID/forks?parent=: lists the family of a session as a tree, JSON or a page. For
+    its own page: the lines that mark where it branches, or the name of `parent`."""
     site, session_id = site_of(request), request.path_params["id"]
     async with site.engine.sessions.holding(session_id) as live:
         title = live.title

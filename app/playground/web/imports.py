@@ -64,8 +64,13 @@ _HOLDS_KEY = "It holds the value of a key; remove it and name its variable inste
 
 
 async def start(request: Request) -> Response:
-    """GET /import: the form; after an import, the imported tools; with `upload`, the selection
-    page."""
+    """GET /import?upload=WORD: shows the form of an import, and after it the imported tools. With
+    `upload`, the selection page.
+
+    ---
+    responses:
+      200: {description: The page., content: {text/html: {}}}
+    """
     asked = request.query_params
     if "upload" in asked:
         site = site_of(request)
@@ -90,9 +95,14 @@ async def start(request: Request) -> Response:
 
 
 async def look(request: Request) -> Response:
-    """POST /import: the content of a text or of files; if it exceeds a page, first a selection
-    page. Nothing is saved: the texts stay in memory until later uploads replace them, because the
-    second request names only what was chosen."""
+    """POST /import: reads the tools in a text or in files. If they exceed a page, a form first gets
+    a selection page. Nothing is saved: the texts stay in memory until later uploads replace them,
+    because the second request names only what was chosen.
+
+    ---
+    responses:
+      200: {description: What is in it., content: {application/json: {}, text/html: {}}}
+    """
     site, body = site_of(request), await body_of(request)
     given = _upload(site, body.text("upload")) if "upload" in body.data else None
     sources = await _sources(body) if given is None else given.sources
@@ -117,7 +127,12 @@ async def look(request: Request) -> Response:
 
 async def read(request: Request) -> Response:
     """POST /import/read: runs a Python file with an interpreter, in the guarded process of Python
-    tools, and shows the tools that it describes. Nothing is saved."""
+    tools, and shows the tools that it describes. Nothing is saved.
+
+    ---
+    responses:
+      200: {description: What is in it., content: {application/json: {}, text/html: {}}}
+    """
     site, body = site_of(request), await body_of(request)
     if body.is_json:
         wanted = FileToRead(
@@ -261,7 +276,13 @@ def _text_notes(imported: Sequence[tuple[str, ImportedTools]]) -> list[tuple[str
 
 
 async def take(request: Request) -> Response:
-    """POST /import/take: saves the ticked rows, switched off unless switched on in the form."""
+    """POST /import/take: saves the ticked rows of an import, switched off unless switched on in the
+    form.
+
+    ---
+    responses:
+      201: {description: What was saved.}
+    """
     site, body = site_of(request), await body_of(request)
     rows, ticked = await run_apart(_posted, site, body), set(body.all("take"))
     if not any(str(row.number) in ticked for row in rows):
@@ -280,7 +301,8 @@ async def take(request: Request) -> Response:
 
 
 async def switch(request: Request) -> Response:
-    """POST /tools/NAME/switch: `enabled` says whether the tool may be given to sessions."""
+    """POST /tools/NAME/switch: switches a tool on or off: `enabled` says whether it may be given to
+    sessions."""
     site, name = site_of(request), request.path_params["name"]
     body = await body_of(request)
     if "enabled" not in body.data:
@@ -296,7 +318,17 @@ async def switch(request: Request) -> Response:
 
 
 async def save(request: Request) -> Response:
-    """POST /tools: from the editor, or by a script in any format."""
+    """POST /tools: saves tools, from the editor, or by a script in any format.
+
+    ---
+    requestBody:
+      content:
+        application/json:
+          schema:
+            anyOf: [{$ref: "#/components/schemas/Tools"}, {type: object}, {type: array}]
+    responses:
+      201: {description: The tool or what became of each.}
+    """
     return await _foreign(request) or await save_tool(request)
 
 

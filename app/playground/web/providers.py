@@ -33,7 +33,7 @@ GONE = 499
 
 
 async def providers(request: Request) -> Response:
-    """GET /providers: all of them; `?new=1` opens the editor of a new one."""
+    """GET /providers?new=1: lists the providers. `new` opens the editor of a new one."""
     site = site_of(request)
     rows = rows_of(site.engine)
     if wants(request) == "json":
@@ -46,7 +46,7 @@ async def providers(request: Request) -> Response:
 
 
 async def provider(request: Request) -> Response:
-    """GET /providers/NAME: the editor of one, or its data as JSON."""
+    """GET /providers/NAME: shows the editor of a provider, or its data as JSON."""
     site, row = site_of(request), _row(request)
     if wants(request) == "json":
         return as_json(data_of(row))
@@ -57,7 +57,12 @@ async def provider(request: Request) -> Response:
 
 
 async def save(request: Request) -> Response:
-    """POST /providers: a profile of the user, from a script or the editor."""
+    """POST /providers: saves a profile of the user, from a script or the editor.
+
+    ---
+    responses:
+      201: {description: The profile.}
+    """
     site, body = site_of(request), await body_of(request)
     engine, original = site.engine, "" if body.is_json else body.text("original")
     mask = engine.keys.redactor().redact_text
@@ -85,20 +90,20 @@ async def save(request: Request) -> Response:
 
 
 async def delete(request: Request) -> Response:
-    """POST /providers/NAME/delete: deletes the user's profile; a shipped one is reset."""
+    """POST /providers/NAME/delete: deletes the user's profile. A shipped one is reset."""
     await site_of(request).engine.delete_profile(request.path_params["name"])
     return answer(request, {"ok": True}, location="/providers")
 
 
 async def test(request: Request) -> Response:
-    """POST /providers/NAME/test: one tiny request, cancelled if the client disconnects."""
+    """POST /providers/NAME/test: sends one tiny request, cancelled if the client disconnects."""
     body, row = await body_of(request), _row(request)
     asked = site_of(request).engine.providers.test(row.profile, body.text("model").strip())
     return await _respond_when_done(request, row, asked)
 
 
 async def models(request: Request) -> Response:
-    """POST /providers/NAME/models: the provider's own list."""
+    """POST /providers/NAME/models: asks the provider for its list of models."""
     await body_of(request)
     row = _row(request)
     return await _respond_when_done(

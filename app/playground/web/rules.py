@@ -57,8 +57,8 @@ from playground.web.site import Site, site_of
 
 
 async def rules(request: Request) -> Response:
-    """GET /rules, GET /sessions/ID/rules: the list in order. `?edit=` opens the form for a rule,
-    `?template=` fills it."""
+    """GET /rules, GET /sessions/ID/rules?edit=&template=: lists the rules in order. `edit` opens
+    the form for a rule, `template` fills it."""
     site, session_id = site_of(request), _list(request)
     if wants(request) == "json":
         listed = site.engine.rules.listed(session_id)
@@ -79,7 +79,12 @@ async def rules(request: Request) -> Response:
 
 
 async def add(request: Request) -> Response:
-    """POST /rules, POST /sessions/ID/rules: adds a rule at `place` (from 0) or at the end."""
+    """POST /rules, POST /sessions/ID/rules: adds a rule at `place` (from 0) or at the end.
+
+    ---
+    responses:
+      201: {description: The rule.}
+    """
     engine, session_id, body = site_of(request).engine, _list(request), await body_of(request)
     await _open(request)
     tools = await tools_for(engine, session_id)
@@ -100,8 +105,8 @@ async def add(request: Request) -> Response:
 
 
 async def edit(request: Request) -> Response:
-    """POST .../rules/RULE: replaces this rule, bound to the current tools. `base` is the version
-    that the form was drawn from: 409 if it has changed since."""
+    """POST .../rules/RULE: replaces a rule, bound to the current tools. `base` is the version that
+    the form was drawn from: 409 if it has changed since."""
     engine, session_id, body = site_of(request).engine, _list(request), await body_of(request)
     await _open(request)
     rule_id, tools = request.path_params["rule"], await tools_for(engine, session_id)
@@ -125,7 +130,7 @@ async def edit(request: Request) -> Response:
 
 
 async def delete(request: Request) -> Response:
-    """POST .../rules/RULE/delete: `restore` undoes it while the server runs."""
+    """POST .../rules/RULE/delete: deletes a rule. `restore` undoes it while the server runs."""
     site, session_id, body = site_of(request), _list(request), await body_of(request)
     await _open(request)
     try:
@@ -139,8 +144,8 @@ async def delete(request: Request) -> Response:
 
 
 async def restore(request: Request) -> Response:
-    """POST .../rules/RULE/restore: to its old place and binding; `note` says if it had to go
-    further down."""
+    """POST .../rules/RULE/restore: restores a deleted rule to its old place and binding. `note`
+    says if it had to go further down."""
     body = await body_of(request)
     await _open(request)
     rule, note = await _rules(request).restore(*_which(request))
@@ -148,7 +153,7 @@ async def restore(request: Request) -> Response:
 
 
 async def move(request: Request) -> Response:
-    """POST .../rules/RULE/move: to `place` (from 0) in its list."""
+    """POST .../rules/RULE/move: moves a rule to `place` (from 0) in its list."""
 
     async def moved(body: Body) -> Rule:
         await _rules(request).move(*_which(request), _place(body))
@@ -158,14 +163,14 @@ async def move(request: Request) -> Response:
 
 
 async def switch(request: Request) -> Response:
-    """POST .../rules/RULE/switch: `enabled`."""
+    """POST .../rules/RULE/switch: switches a rule on or off (`enabled`)."""
     return await _act(
         request, lambda body: _rules(request).switch(*_which(request), body.flag("enabled"))
     )
 
 
 async def renew(request: Request) -> Response:
-    """POST .../rules/RULE/renew: binds it to the current tools."""
+    """POST .../rules/RULE/renew: binds a rule to the current tools."""
 
     async def renewed(body: Body) -> Rule:
         engine, session_id = site_of(request).engine, _list(request)
@@ -179,7 +184,8 @@ async def renew(request: Request) -> Response:
 
 
 async def always(request: Request) -> Response:
-    """POST /sessions/ID/rules/RULE/always: makes it apply to all sessions, with its binding."""
+    """POST /sessions/ID/rules/RULE/always: makes a rule of a session apply to all sessions, with
+    its binding."""
     return await _act(request, lambda body: _rules(request).hand(*_which(request), ALWAYS))
 
 
@@ -190,7 +196,7 @@ async def here(request: Request) -> Response:
 
 
 async def preview(request: Request) -> Response:
-    """POST .../rules/look: the meaning and the effects of a rule. Nothing is written."""
+    """POST .../rules/look: says what a rule means and what it would do. Nothing is written."""
     site, body = site_of(request), await body_of(request)
     if body.is_json:
         rule = _read(request, {name: it for name, it in body.data.items() if name != "place"})
@@ -444,7 +450,7 @@ async def drawn_rules(site: Site, session_id: str) -> str:
 
 async def proposed(request: Request) -> Response:
     """GET /sessions/ID/calls/CALL/always?decision=run|deny&exact=true|false&scope=session|always:
-    the rule that would be written, or why none is offered. Writes nothing."""
+    proposes the rule that would decide calls like this one, or says why none is offered."""
     site, session_id = site_of(request), request.path_params["id"]
     choice = _choice(request.query_params)
     await _know(site, session_id, request.path_params["call"])
@@ -461,6 +467,10 @@ async def write(request: Request) -> Response:
 
     `digest` is the card's, `print` that of the rule as it was shown: if either differs, 409 and
     nothing is written. `text` is the reason of a denial.
+
+    ---
+    responses:
+      201: {description: The rule and where to undo it.}
     """
     body, site = await body_of(request), site_of(request)
     session_id, call_id = request.path_params["id"], request.path_params["call"]
@@ -493,8 +503,8 @@ async def write(request: Request) -> Response:
 
 
 async def rule_of_call(request: Request) -> Response:
-    """GET /sessions/ID/calls/CALL/rule: the rule that applies to the call now, or that decided it,
-    in its current form."""
+    """GET /sessions/ID/calls/CALL/rule: explains the rule that applies to a call now, or that
+    decided it, in its current form."""
     site, session_id = site_of(request), request.path_params["id"]
     rules = site.engine.rules
     async with site.engine.sessions.holding(session_id) as live:

@@ -25,7 +25,7 @@ from playground.web.site import site_of
 
 
 async def servers(request: Request) -> Response:
-    """GET /servers: all of them; `?new=1` opens the editor of a new one."""
+    """GET /servers?new=1: lists the MCP servers. `new` opens the editor of a new one."""
     site = site_of(request)
     rows = await site.engine.servers.all()
     if wants(request) == "json":
@@ -36,7 +36,8 @@ async def servers(request: Request) -> Response:
 
 
 async def server(request: Request) -> Response:
-    """GET /servers/NAME: one, with the command or address it uses; `?edit=1` its editor."""
+    """GET /servers/NAME?edit=1: shows a server, with the command or address it uses. `edit` opens
+    its editor."""
     site = site_of(request)
     row = await site.engine.servers.get(request.path_params["name"])
     if wants(request) == "json":
@@ -49,7 +50,12 @@ async def server(request: Request) -> Response:
 
 
 async def save(request: Request) -> Response:
-    """POST /servers: a server from a script or the editor. Saving does not accept it."""
+    """POST /servers: saves a server from a script or the editor. Saving does not accept it.
+
+    ---
+    responses:
+      201: {description: The server.}
+    """
     site, body = site_of(request), await body_of(request)
     engine, original = site.engine, "" if body.is_json else body.text("original")
     try:
@@ -71,22 +77,21 @@ async def save(request: Request) -> Response:
 
 
 async def accept(request: Request) -> Response:
-    """POST /servers/NAME/accept: accepts the server if the shown `fingerprint` matches, else
-    409."""
+    """POST /servers/NAME/accept: accepts a server if the shown `fingerprint` matches, else 409."""
     name, body = request.path_params["name"], await body_of(request)
     await site_of(request).engine.servers.accept(name, body.text("fingerprint"))
     return answer(request, {"ok": True}, location=_place(name))
 
 
 async def withdraw(request: Request) -> Response:
-    """POST /servers/NAME/withdraw: ends it, and requires consent again."""
+    """POST /servers/NAME/withdraw: ends a server, and requires consent again."""
     name = request.path_params["name"]
     await site_of(request).engine.servers.withdraw(name)
     return answer(request, {"ok": True}, location=_place(name))
 
 
 async def list_tools(request: Request) -> Response:
-    """POST /servers/NAME/list: starts or queries it now. Failures are shown on its page."""
+    """POST /servers/NAME/list: starts or queries a server now. Failures are shown on its page."""
     site, name = site_of(request), request.path_params["name"]
     try:
         row = await site.engine.servers.list_tools(name)
@@ -99,7 +104,7 @@ async def list_tools(request: Request) -> Response:
 
 
 async def take(request: Request) -> Response:
-    """POST /servers/NAME/take: adopts `tools`, each "FINGERPRINT NAME" as shown; else 409."""
+    """POST /servers/NAME/take: adopts `tools`, each "FINGERPRINT NAME" as shown, else 409."""
     name, body = request.path_params["name"], await body_of(request)
     chosen = []
     for shown in body.all("tools"):
@@ -111,14 +116,14 @@ async def take(request: Request) -> Response:
 
 
 async def stop(request: Request) -> Response:
-    """POST /servers/NAME/stop: ends its connection; the next call makes another."""
+    """POST /servers/NAME/stop: ends the connection of a server. The next call makes another."""
     name = request.path_params["name"]
     await site_of(request).engine.servers.stop(name)
     return answer(request, {"ok": True}, location=_place(name))
 
 
 async def delete(request: Request) -> Response:
-    """POST /servers/NAME/delete"""
+    """POST /servers/NAME/delete: deletes a server."""
     await site_of(request).engine.servers.delete(request.path_params["name"])
     return answer(request, {"ok": True}, location="/servers")
 

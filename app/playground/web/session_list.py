@@ -31,7 +31,13 @@ SIDE = 30
 
 
 async def home(request: Request) -> Response:
-    """GET /: the newest session, or the demos if there is none."""
+    """GET /: shows the newest session: redirects to it, or answers the demos if there is none.
+
+    ---
+    responses:
+      200: {description: The demos., content: {text/html: {}}}
+      303: {description: To the newest session.}
+    """
     site = site_of(request)
     newest = await site.engine.log.summaries(limit=1)
     if newest:
@@ -40,7 +46,12 @@ async def home(request: Request) -> Response:
 
 
 async def welcome(request: Request) -> Response:
-    """GET /welcome: the demos; `?protocol=` selects their protocol."""
+    """GET /welcome?protocol=: shows the demos, on the protocol of the query.
+
+    ---
+    responses:
+      200: {description: The page., content: {text/html: {}}}
+    """
     site, protocol = site_of(request), request.query_params.get("protocol", "")
     protocol = protocol if protocol in WIRES else WIRES[0]
     rows, now = await site.rows(), site.engine.sessions.clock()
@@ -48,8 +59,13 @@ async def welcome(request: Request) -> Response:
 
 
 async def sessions(request: Request) -> Response:
-    """GET /sessions?q=: the list, as JSON or as its block; without a script, the Find page.
-    `?after=MS.ID` lists the sessions after that one."""
+    """GET /sessions?q=&after=MS.ID: lists the sessions, the newest first, as JSON or as the block
+    of a page. With `after`, those after that one. Without a script, a browser gets the Find page.
+
+    ---
+    responses:
+      303: {description: To the Find page.}
+    """
     site = site_of(request)
     text, after = request.query_params.get("q", ""), _after(request.query_params.get("after", ""))
     kind, now = wants(request), site.engine.sessions.clock()
@@ -89,7 +105,12 @@ def _after(text: str) -> tuple[int, str] | None:
 
 
 async def create(request: Request) -> Response:
-    """POST /sessions: a new session from settings, from a demo, or as the last one."""
+    """POST /sessions: creates a session from settings, from a demo, or as the last one.
+
+    ---
+    responses:
+      201: {description: The id of the session.}
+    """
     site = site_of(request)
     body = await body_of(request)
     if body.is_json:

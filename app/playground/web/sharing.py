@@ -39,9 +39,22 @@ FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 
 async def export(request: Request) -> Response:
-    """GET /sessions/ID/export?as=NAME&without=WHAT (repeated): a file.
+    """GET /sessions/ID/export?as=NAME&without=WHAT: writes a session as a file. As JSON: `{"file",
+    "media_type", "text", "notes", "masked": [{"where", "count"}]}`.
 
-    As JSON: `{"file", "media_type", "text", "notes", "masked": [{"where", "count"}]}`.
+    ---
+    parameters:
+      - {name: without, in: query, schema: {type: array, items: {type: string}}}
+    responses:
+      200:
+        description: The file.
+        content:
+          application/json: {}
+          application/x-ndjson: {}
+          application/x-sh: {}
+          text/html: {}
+          text/markdown: {}
+          text/x-python: {}
     """
     form, left_out = request.query_params.get("as", ""), request.query_params.getlist("without")
     if form not in EXPORTS:
@@ -58,7 +71,15 @@ async def export(request: Request) -> Response:
 
 
 async def share(request: Request) -> Response:
-    """GET /sessions/ID/share: the content of an export as `as`, without what `without` names."""
+    """GET /sessions/ID/share?as=NAME&without=WHAT: shows the content of an export before it is
+    saved.
+
+    ---
+    parameters:
+      - {name: without, in: query, schema: {type: array, items: {type: string}}}
+    responses:
+      200: {description: The page., content: {text/html: {}}}
+    """
     site, session_id = site_of(request), request.path_params["id"]
     form, left_out = request.query_params.get("as", ""), request.query_params.getlist("without")
     chosen = form if form in EXPORTS else next(iter(EXPORTS))
@@ -113,12 +134,26 @@ _OF_SERVERS = re.compile(rb'"(mcpServers|context_servers)"|\bmcp_servers\b|^\s*\
 
 
 async def door(request: Request) -> Response:
-    """GET /sessions/import: the page to choose a file."""
+    """GET /sessions/import: shows the page to choose a file of a session.
+
+    ---
+    responses:
+      200: {description: The page., content: {text/html: {}}}
+    """
     return HTMLResponse(bring_page(site_of(request).env))
 
 
 async def take_in(request: Request) -> Response:
-    """POST /sessions/import: JSON Lines as the body, or a form's `file`. 201 with the new id."""
+    """POST /sessions/import: imports a session: JSON Lines and other forms as the body, or a form's
+    `file` or `text`.
+
+    ---
+    requestBody:
+      content:
+        text/plain: {schema: {type: string}}
+    responses:
+      201: {description: The id of the session.}
+    """
     site = site_of(request)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in FORMS:
@@ -143,7 +178,12 @@ async def take_in(request: Request) -> Response:
 
 
 async def look(request: Request) -> Response:
-    """GET /sessions/ID/take: what a fork of an imported session would contain."""
+    """GET /sessions/ID/take: shows what a fork of an imported session would contain.
+
+    ---
+    responses:
+      200: {description: The page., content: {text/html: {}}}
+    """
     site, session_id = site_of(request), request.path_params["id"]
     async with site.engine.sessions.holding(session_id) as live:
         if live.own:
@@ -155,8 +195,13 @@ async def look(request: Request) -> Response:
 
 
 async def take(request: Request) -> Response:
-    """POST /sessions/ID/take: forks it at its end, on `profile`, with the accepted `tools` (names).
-    Nothing is sent before the user prompts it. 201 with its id."""
+    """POST /sessions/ID/take: forks an imported session at its end, on `profile`, with the accepted
+    `tools` (names). Nothing is sent before the user prompts it.
+
+    ---
+    responses:
+      201: {description: The id of the fork.}
+    """
     site, session_id, body = site_of(request), request.path_params["id"], await body_of(request)
     async with site.engine.sessions.holding(session_id) as live:
         if live.own:

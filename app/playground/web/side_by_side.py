@@ -61,7 +61,14 @@ async def live(request: Request) -> Response:
 
 
 async def prompt(request: Request) -> Response:
-    """POST /compare/prompts: sends one text to each `session` that accepts it now, concurrently."""
+    """POST /compare/prompts: sends one text to each of `sessions` that accepts it now,
+    concurrently.
+
+    ---
+    responses:
+      202: {description: The outcome of each.}
+      404: {$ref: "#/components/responses/Error404"}
+    """
     site, body = site_of(request), await body_of(request)
     ids, text = asked_of(body), body.text("text")
 
@@ -76,7 +83,12 @@ async def prompt(request: Request) -> Response:
 
 
 async def stop(request: Request) -> Response:
-    """POST /compare/stop: stops each `session`, concurrently."""
+    """POST /compare/stop: stops each of `sessions`, concurrently.
+
+    ---
+    responses:
+      404: {$ref: "#/components/responses/Error404"}
+    """
     site, body = site_of(request), await body_of(request)
     ids = asked_of(body)
     stops = (_tried(session_id, site.engine.runner.stop(session_id)) for session_id in ids)
@@ -171,8 +183,16 @@ class SideBySide:
 
 
 async def stream(request: Request) -> StreamingResponse:
-    """GET /stream?session=A&session=B…&after=CURSOR: up to four sessions of one page; a single
-    session only if `columns` is given."""
+    """GET /stream?session=A&session=B&after=CURSOR&columns=&store=: streams up to four sessions of
+    one page. A single session is a column only if `columns` is given. `store` streams only the
+    state of the database.
+
+    ---
+    parameters:
+      - {name: session, in: query, schema: {type: array, items: {type: string}}}
+    responses:
+      200: {description: A stream., content: {text/event-stream: {}}}
+    """
     ids = chosen(request.query_params.getlist("session"))
     if len(ids) < 2 and not request.query_params.get("columns"):
         return await page_stream(request)

@@ -117,7 +117,12 @@ async def page_stream(request: Request) -> StreamingResponse:
 
 
 async def session_stream(request: Request) -> StreamingResponse:
-    """GET /sessions/ID/stream?after=SEQ: one session, `id:` is its seq."""
+    """GET /sessions/ID/stream?after=SEQ: streams one session as HTML. `id:` is its seq.
+
+    ---
+    responses:
+      200: {description: A stream., content: {text/event-stream: {}}}
+    """
     site = site_of(request)
     session_id = request.path_params["id"]
     await _exists(site, session_id)

@@ -59,7 +59,12 @@ def _here(request: Request) -> str:
 
 
 async def prompt(request: Request) -> Response:
-    """POST /sessions/ID/prompts: a text, with or without images."""
+    """POST /sessions/ID/prompts: sends a prompt: a text, with or without images.
+
+    ---
+    responses:
+      202: {description: It is accepted.}
+    """
     body = await body_of(request)
     text, images = body.text("text"), await images_of(body)
     site = site_of(request)
@@ -69,7 +74,8 @@ async def prompt(request: Request) -> Response:
 
 
 async def decide(request: Request) -> Response:
-    """POST /sessions/ID/calls/CALL/decision; a form's answer may apply to further calls."""
+    """POST /sessions/ID/calls/CALL/decision: decides a call. A form's answer may apply to further
+    calls."""
     body = await body_of(request)
     site, session_id = site_of(request), request.path_params["id"]
     call_id = request.path_params["call"]
@@ -130,7 +136,14 @@ def _seen(body: Body) -> int:
 
 
 async def decide_several(request: Request) -> Response:
-    """POST /sessions/ID/decisions: decides each separately; returns the outcome of each."""
+    """POST /sessions/ID/decisions: decides several calls, each separately. Answers the outcome of
+    each.
+
+    ---
+    requestBody:
+      content:
+        application/json: {schema: {type: array, items: {type: object}}}
+    """
     decisions = await body_of_list(request)
     site, session_id = site_of(request), request.path_params["id"]
     return _decision_answer(request, await several(site, session_id, decisions))
@@ -175,14 +188,14 @@ async def _listed(body: Body, place: int) -> DecisionRequest | PlaygroundError:
 
 
 async def cancel(request: Request) -> Response:
-    """POST /sessions/ID/calls/CALL/cancel"""
+    """POST /sessions/ID/calls/CALL/cancel: cancels a running call, or the decision to run one."""
     params = request.path_params
     await site_of(request).engine.runner.cancel(params["id"], params["call"])
     return answer(request, {"ok": True}, location=_no_htmx(request))
 
 
 async def extend(request: Request) -> Response:
-    """POST /sessions/ID/calls/CALL/extend: `seconds`, 1 to 3600, more for a running call."""
+    """POST /sessions/ID/calls/CALL/extend: gives a running call `seconds` more, 1 to 3600."""
     params, body = request.path_params, await body_of(request)
     seconds = body.data.get("seconds")
     if isinstance(seconds, str) and re.fullmatch("[0-9]{1,4}", seconds, re.ASCII):
@@ -196,22 +209,23 @@ async def extend(request: Request) -> Response:
 
 
 async def background(request: Request) -> Response:
-    """POST /sessions/ID/calls/CALL/background: the run continues without it; returns the task
-    id."""
+    """POST /sessions/ID/calls/CALL/background: moves a running call to the background. The run
+    continues without it; the answer names the task."""
     params = request.path_params
     task_id = await site_of(request).engine.runner.put_behind(params["id"], params["call"])
     return answer(request, {"ok": True, "task": task_id}, location=_no_htmx(request))
 
 
 async def stop(request: Request) -> Response:
-    """POST /sessions/ID/stop"""
+    """POST /sessions/ID/stop: stops the run of a session."""
     await site_of(request).engine.runner.stop(request.path_params["id"])
     return answer(request, {"ok": True}, location=_no_htmx(request))
 
 
 async def resume(request: Request) -> Response:
-    """POST /sessions/ID/continue; limits sent with it apply from now on. `pause` is the number of
-    the event that paused or stopped the run, if the client means only that pause."""
+    """POST /sessions/ID/continue: continues a paused or stopped run. Limits sent with it apply from
+    now on. `pause` is the number of the event that paused or stopped the run, if the client means
+    only that pause."""
     site, session_id, body = site_of(request), request.path_params["id"], await body_of(request)
     limits, settings = limits_along(body), None
     pause = _number(body, "pause", "the number of the event that paused the run")
@@ -232,7 +246,7 @@ async def retry(request: Request) -> Response:
 
 
 async def rename(request: Request) -> Response:
-    """POST /sessions/ID/rename"""
+    """POST /sessions/ID/rename: gives a session another title."""
     body, sessions = await body_of(request), site_of(request).engine.sessions
     title = " ".join(body.text("title").split())
     if not title or len(title) > 200:
@@ -244,14 +258,14 @@ async def rename(request: Request) -> Response:
 
 
 async def delete(request: Request) -> Response:
-    """POST /sessions/ID/delete: hides it; `restore` shows it again."""
+    """POST /sessions/ID/delete: deletes a session: hides it until `restore` shows it again."""
     site, session_id = site_of(request), request.path_params["id"]
     await site.engine.runner.delete(session_id)
     return answer(request, {"ok": True}, location=f"/?deleted={session_id}")
 
 
 async def restore(request: Request) -> Response:
-    """POST /sessions/ID/restore"""
+    """POST /sessions/ID/restore: restores a deleted session."""
     site, session_id = site_of(request), request.path_params["id"]
     async with site.engine.sessions.holding(session_id) as live:
         await site.engine.sessions.delete(live, deleted=False)
@@ -259,10 +273,8 @@ async def restore(request: Request) -> Response:
 
 
 async def change_settings(request: Request) -> Response:
-    """POST /sessions/ID/settings: changes the given settings, from the next request on.
-
-    JSON changes all of them or none; for the form, each field that can be saved is saved.
-    """
+    """POST /sessions/ID/settings: changes the given settings, from the next request on. JSON
+    changes all of them or none; of the form, each field that can be saved is saved."""
     body, site = await body_of(request), site_of(request)
     session_id = request.path_params["id"]
     async with site.changing:
@@ -289,8 +301,8 @@ async def change_settings(request: Request) -> Response:
 
 
 async def paste_key(request: Request) -> Response:
-    """POST /keys: a key for this process, held in memory only; without a value, an origin that the
-    key of that name may be sent to, stored permanently."""
+    """POST /keys: takes a key for this process, held in memory only. Without a value, it stores an
+    origin that the key of that name may be sent to."""
     body, engine = await body_of(request), site_of(request).engine
     name, base_url = body.text("name").strip(), body.text("base_url").strip()
     if base_url and not body.text("value"):
@@ -327,7 +339,8 @@ MOST_DRAFTS = 1_000
 
 
 async def past(request: Request) -> Response:
-    """GET /sessions/ID/calls/CALL/past: earlier results; with `?one=SESSION/SEQ` one in full."""
+    """GET /sessions/ID/calls/CALL/past?one=SESSION/SEQ: lists earlier results of the tool of a
+    call. With `one`, one in full."""
     site, session_id = site_of(request), request.path_params["id"]
     call = await _call(request)
     if place := request.query_params.get("one"):
@@ -344,7 +357,7 @@ async def past(request: Request) -> Response:
 
 
 async def like(request: Request) -> Response:
-    """GET /sessions/ID/calls/CALL/like: the waiting calls that could get the same answer."""
+    """GET /sessions/ID/calls/CALL/like: lists the waiting calls that could get the same answer."""
     site = site_of(request)
     async with site.engine.sessions.holding(request.path_params["id"]) as live:
         calls = alike(live.session, live.session.call(request.path_params["call"]))
@@ -361,7 +374,8 @@ async def like(request: Request) -> Response:
 
 
 async def drafted(request: Request) -> Response:
-    """POST /sessions/ID/calls/CALL/draft: a generated answer; each `number` gives another one."""
+    """POST /sessions/ID/calls/CALL/draft: generates an answer to a call. Each `number` gives
+    another one."""
     body = await body_of(request)
     number: Any = body.data.get("number", 0)
     if isinstance(number, str) and number.isascii() and number.isdigit() and len(number) < 5:
@@ -381,8 +395,8 @@ async def drafted(request: Request) -> Response:
 
 
 async def check(request: Request) -> Response:
-    """POST /sessions/ID/calls/CALL/check: how the model would see `text`; with `lay_out` also the
-    text laid out."""
+    """POST /sessions/ID/calls/CALL/check: checks how the model would see `text` as a result. With
+    `lay_out`, it also lays the text out."""
     body = await body_of(request)
     call, text = await _call(request), body.text("text")
     schema = None if body.flag("is_error") else _schema(call)

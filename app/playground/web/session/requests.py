@@ -53,10 +53,9 @@ IMAGE_HEADERS = {"Content-Disposition": "inline"}
 
 
 async def next_request(request: Request) -> Response:
-    """GET or POST /sessions/ID/request: as it would be sent now, including the draft.
-
-    `wire` names the protocol to show it in. Nothing is sent, and the session does not change.
-    """
+    """GET or POST /sessions/ID/request?wire=: shows the next request as it would be sent now,
+    including the draft. `wire` names the protocol to show it in. Nothing is sent, and the session
+    does not change."""
     site, draft = site_of(request), NO_DRAFT
     wire = request.query_params.get("wire", "")
     if request.method == "POST":
@@ -98,7 +97,12 @@ def _request_data(shown: Preview) -> dict[str, object]:
 
 
 async def prompt_image(request: Request) -> Response:
-    """GET /sessions/ID/images/SEQ/N: image N, from 0, of the prompt that is event SEQ."""
+    """GET /sessions/ID/images/SEQ/N: reads image N, from 0, of the prompt that is event SEQ.
+
+    ---
+    responses:
+      200: {description: The image., content: {image/*: {}}}
+    """
     seq = _number(request, "number")
     async with site_of(request).engine.sessions.holding(request.path_params["id"]) as live:
         prompts = (item for item in live.session.items if isinstance(item, Prompt))
@@ -107,7 +111,12 @@ async def prompt_image(request: Request) -> Response:
 
 
 async def result_image(request: Request) -> Response:
-    """GET /sessions/ID/calls/CALL/images/N: image N, from 0, of a tool's result."""
+    """GET /sessions/ID/calls/CALL/images/N: reads image N, from 0, of a tool's result.
+
+    ---
+    responses:
+      200: {description: The image., content: {image/*: {}}}
+    """
     async with site_of(request).engine.sessions.holding(request.path_params["id"]) as live:
         images = _of_result(live.session, request.path_params["call"])
     return _image(images, request)
@@ -143,8 +152,15 @@ FILES = {"curl": ("request.sh", "application/x-sh"), "python": ("request.py", "t
 
 
 async def code(request: Request) -> Response:
-    """GET /sessions/ID/code?turn=&wire=&form=: a request as curl and as Python; `file=1`: as a
-    file. As JSON: `{"turn", "protocol", "curl", "python", "notes", "failed"}`."""
+    """GET /sessions/ID/code?turn=&wire=&form=&file=: writes a request as curl and as Python.
+    `file=1`: as a file. As JSON: `{"turn", "protocol", "curl", "python", "notes", "failed"}`.
+
+    ---
+    responses:
+      200:
+        description: The code.
+        content: {application/json: {}, text/html: {}, text/plain: {}}
+    """
     shown = await shown_code(request)
     texts = {form.name: form.text for form in shown.forms}
     as_file = bool(request.query_params.get("file")) and wants_file(request)

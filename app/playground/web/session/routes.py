@@ -71,8 +71,8 @@ TABS = ("setup", "wire", "request", "code")
 
 
 async def show(request: Request) -> Response:
-    """GET /sessions/ID: the page, or the folded session as JSON; with `?at=SEQ` the page after
-    event SEQ."""
+    """GET /sessions/ID?at=SEQ&column=: shows a session as a page, or folded as JSON. With `at`, the
+    page after event SEQ; with `column`, the page in a frame."""
     site, session_id = site_of(request), request.path_params["id"]
     if wants(request) == "json":
         async with site.engine.sessions.holding(session_id) as live:
@@ -153,9 +153,14 @@ async def _say(site: Site, live: LiveSession) -> str:
 
 
 async def more_cards(request: Request) -> Response:
-    """GET /sessions/ID/cards/TURN?shown=: the calls of a turn that a page shows from now on
-    (`shown`), with all blocks that depend on the selection: what one key runs, and the page's own
-    stream. With `at` those of a moment of the replay."""
+    """GET /sessions/ID/cards/TURN?shown=&at=SEQ: draws the calls of a turn that a page shows from
+    now on (`shown`), with all blocks that depend on the selection: what one key runs, and the
+    page's own stream. With `at`, those of a moment of the replay.
+
+    ---
+    responses:
+      200: {description: Pieces of the page., content: {text/html: {}}}
+    """
     site, session_id = site_of(request), request.path_params["id"]
     shown, number = shown_from(request.query_params.get("shown", "")), _turn_number(request)
     if (seq := seq_asked(request.query_params)) is not None:
@@ -176,8 +181,13 @@ def _turn_number(request: Request) -> int:
 
 
 async def one_block(request: Request) -> Response:
-    """GET /sessions/ID/blocks/BLOCK: one block redrawn; `?all=1` shows long content whole,
-    `?upto=N` the first N characters of its text; with `?at=SEQ` its state after event SEQ."""
+    """GET /sessions/ID/blocks/BLOCK?all=1&upto=N&at=SEQ: redraws one block. `all` shows long
+    content whole, `upto` the first N characters of its text, `at` its state after event SEQ.
+
+    ---
+    responses:
+      200: {description: A piece of the page., content: {text/html: {}}}
+    """
     site, asked = site_of(request), request.query_params
     block_id = request.path_params["block"]
     upto = upto_from(f"{block_id}.{asked.get('upto', '')}")
@@ -191,8 +201,13 @@ async def one_block(request: Request) -> Response:
 
 
 async def blocks(request: Request) -> Response:
-    """GET /sessions/ID/blocks?ids=BLOCK,...: blocks that a page does not have yet, each as the
-    piece for its place; `shown` is the page's selection."""
+    """GET /sessions/ID/blocks?ids=BLOCK,...&shown=: draws blocks that a page does not have yet,
+    each as the piece for its place. `shown` is the page's selection.
+
+    ---
+    responses:
+      200: {description: Pieces of the page., content: {text/html: {}}}
+    """
     site, asked = site_of(request), request.query_params
     ids = list(dict.fromkeys(asked.get("ids", "").split(",")))
     if len(ids) > MOST_BLOCKS:
@@ -206,7 +221,17 @@ async def blocks(request: Request) -> Response:
 
 
 async def events(request: Request) -> Response:
-    """GET /sessions/ID/events?after=SEQ: the log as JSON Lines, or live as a stream."""
+    """GET /sessions/ID/events?after=SEQ: reads the log of a session as JSON Lines, or live as a
+    stream.
+
+    ---
+    responses:
+      200:
+        description: An event a line.
+        content:
+          application/x-ndjson: {schema: {$ref: "#/components/schemas/Event"}}
+          text/event-stream: {}
+    """
     site, session_id = site_of(request), request.path_params["id"]
     sent = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
     if not (sent.isascii() and sent.isdigit() and len(sent) < 16):
@@ -245,9 +270,12 @@ LONGEST_QUERY = 200
 
 
 async def recording(request: Request) -> Response:
-    """GET /sessions/ID/recordings/N?start=A&end=B: the bytes as received.
+    """GET /sessions/ID/recordings/N?start=A&end=B: reads bytes of a recording as received. In the
+    page: a page of them from `at` on, `as` text or hex, with `mark` A-B shown.
 
-    In the page: a page of them from `at` on, `as` text or hex, with `mark` A-B shown.
+    ---
+    responses:
+      200: {description: The bytes., content: {text/plain: {}, text/html: {}}}
     """
     site, session_id, number = site_of(request), request.path_params["id"], _number(request)
     await _sent(request, number)
@@ -269,7 +297,12 @@ async def recording(request: Request) -> Response:
 
 
 async def recorded_bytes(request: Request) -> Response:
-    """GET /sessions/ID/recordings/N/bytes: the whole recording as a file."""
+    """GET /sessions/ID/recordings/N/bytes: downloads a whole recording.
+
+    ---
+    responses:
+      200: {description: The file., content: {application/octet-stream: {}}}
+    """
     site, number = site_of(request), _number(request)
     _, title = await _sent(request, number)
     data = _joined(await site.engine.log.chunks(request.path_params["id"], number))
@@ -277,7 +310,8 @@ async def recorded_bytes(request: Request) -> Response:
 
 
 async def frames(request: Request) -> Response:
-    """GET /sessions/ID/recordings/N/frames?start=A&end=B&first=K: individual frames of a row."""
+    """GET /sessions/ID/recordings/N/frames?start=A&end=B&first=K: lists the frames of a
+    recording."""
     site, session_id, number = site_of(request), request.path_params["id"], _number(request)
     await _sent(request, number)
     async with site.engine.sessions.holding(session_id) as live:
@@ -301,8 +335,13 @@ async def frames(request: Request) -> Response:
 
 
 async def more_rows(request: Request) -> Response:
-    """GET /sessions/ID/recordings/N/rows?from=A&to=B: rows that the page does not show yet, the
-    first of those from A on, and a link to the others before B."""
+    """GET /sessions/ID/recordings/N/rows?from=A&to=B: draws rows of a recording that the page does
+    not show yet: the first of those from A on, and a link to the others before B.
+
+    ---
+    responses:
+      200: {description: Rows of the page., content: {text/html: {}}}
+    """
     site, number = site_of(request), _number(request)
     async with site.engine.sessions.holding(request.path_params["id"]) as live:
         view = await site.view(live)
@@ -314,7 +353,7 @@ async def more_rows(request: Request) -> Response:
 
 
 async def search(request: Request) -> Response:
-    """GET /sessions/ID/wire?q=TEXT: the occurrences of the text in the received bytes."""
+    """GET /sessions/ID/wire?q=TEXT: searches the received bytes of a session."""
     site, session_id = site_of(request), request.path_params["id"]
     text = request.query_params.get("q", "").strip()
     if not text or len(text) > LONGEST_QUERY:
@@ -338,7 +377,12 @@ async def search(request: Request) -> Response:
 
 
 async def request_sent(request: Request) -> Response:
-    """GET /sessions/ID/requests/N: a request as sent, with the names of keys."""
+    """GET /sessions/ID/requests/N: reads a request as sent, with the names of keys.
+
+    ---
+    responses:
+      200: {description: The body of the request., content: {text/plain: {}, text/html: {}}}
+    """
     site = site_of(request)
     sent, _ = await _sent(request, _number(request), "request")
     if wants(request) == "htmx":
@@ -347,14 +391,19 @@ async def request_sent(request: Request) -> Response:
 
 
 async def request_body(request: Request) -> Response:
-    """GET /sessions/ID/requests/N/body: its body as a file."""
+    """GET /sessions/ID/requests/N/body: downloads the body of a request.
+
+    ---
+    responses:
+      200: {description: The file., content: {application/octet-stream: {}}}
+    """
     number = _number(request)
     sent, title = await _sent(request, number, "request")
     return download(sent.body.encode("utf-8", "replace"), f"{title} request {number}.json")
 
 
 async def request_changed(request: Request) -> Response:
-    """GET /sessions/ID/requests/N/changes: the changes of request N from the one before it."""
+    """GET /sessions/ID/requests/N/changes: compares request N with the one before it."""
     site, session_id, number = site_of(request), request.path_params["id"], _number(request)
     if number == 1:
         raise NotFound("This is the first request of its session; there is none before it.")
@@ -436,7 +485,12 @@ LONGEST_MS = 10_000
 
 
 async def played(request: Request) -> Response:
-    """GET /sessions/ID/replay: every frame of the session with its time, at once."""
+    """GET /sessions/ID/replay: reads every frame of a session with its time, at once.
+
+    ---
+    responses:
+      200: {description: The frames.}
+    """
     site = site_of(request)
     now_ms = site.engine.sessions.clock()
 
@@ -448,14 +502,25 @@ async def played(request: Request) -> Response:
 
 
 async def reel(request: Request) -> Response:
-    """GET /sessions/ID/replay/reel: its length, and the places to jump to."""
+    """GET /sessions/ID/replay/reel: reads the length of a replay, and the places to jump to.
+
+    ---
+    responses:
+      200: {description: The reel.}
+    """
     site, id = site_of(request), request.path_params["id"]
     drawn = site.reels.drawn(site.engine.sessions, id, lambda player: index(player.reel), anew=True)
     return as_json(await drawn)
 
 
 async def replay_frames(request: Request) -> Response:
-    """GET /sessions/ID/replay/frames?from=K&every=MS&most=N: the frames from position K on."""
+    """GET /sessions/ID/replay/frames?from=K&every=MS&most=N: reads the frames of a replay from
+    position K on.
+
+    ---
+    responses:
+      200: {description: The frames.}
+    """
     site, asked = site_of(request), request.query_params
     start = _whole(asked, "from", 0)
     every = min(_whole(asked, "every", FRAME_MS), LONGEST_MS)
@@ -470,7 +535,13 @@ async def replay_frames(request: Request) -> Response:
 
 
 async def moment(request: Request) -> Response:
-    """GET /sessions/ID/replay/at?position=K, ?seq=SEQ or ?ms=T: everything the page shows there."""
+    """GET /sessions/ID/replay/at?position=K or ?seq=SEQ or ?ms=T: reads everything that the page
+    shows at a place of a replay.
+
+    ---
+    responses:
+      200: {description: A frame.}
+    """
     site, asked = site_of(request), request.query_params
 
     def drawn(player: Player) -> dict[str, object]:
@@ -481,7 +552,12 @@ async def moment(request: Request) -> Response:
 
 
 async def play(request: Request) -> Response:
-    """POST /sessions/ID/play: a new session with this one's recording as its model."""
+    """POST /sessions/ID/play: creates a session that has this one's recording as its model.
+
+    ---
+    responses:
+      201: {description: The id of the session.}
+    """
     body = await body_of(request)
     engine = site_of(request).engine
     new_id = await recorded_model.play(engine, request.path_params["id"], body.text("pace") or "1")

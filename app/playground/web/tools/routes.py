@@ -85,9 +85,19 @@ MISTAKE = Tool(
 
 
 async def tools(request: Request) -> Response:
-    """GET /tools: the editor of a new tool (`?example=mistake`: one with mistakes in its schema),
-    all tools as JSON, or with `?list=NAME` the list next to the editor of that tool, with the facts
-    about each."""
+    """GET /tools?example=mistake&list=NAME: lists the tools as JSON, or shows the editor of a new
+    tool. `example=mistake`: one with mistakes in its schema. `list`: the list next to the editor of
+    that tool, with the facts about each.
+
+    ---
+    responses:
+      200:
+        description: The tools.
+        content:
+          application/json:
+            schema: {type: array, items: {$ref: "#/components/schemas/Tool"}}
+          text/html: {}
+    """
     site = site_of(request)
     if (name := request.query_params.get("list")) is not None:
         around = await _with_list(request, await around_of(request, name), most=None)
@@ -101,7 +111,7 @@ async def tools(request: Request) -> Response:
 
 
 async def tool(request: Request) -> Response:
-    """GET /tools/NAME: the editor of one tool, `?face=form` in a form."""
+    """GET /tools/NAME?face=form: shows the editor of one tool, or the tool as JSON."""
     entry = await site_of(request).engine.library.entry(request.path_params["name"])
     if wants(request) == "json":
         return as_json({**to_data(entry.tool), "enabled": entry.enabled})
@@ -113,10 +123,16 @@ async def tool(request: Request) -> Response:
 
 
 async def save(request: Request) -> Response:
-    """POST /tools: a tool in our own format, from a script or the editor; checked, then saved.
+    """POST /tools: saves tools, from the editor, or by a script in any format.
 
-    The editor sends the state it was `drawn` from, and gets a conflict if the saved one differs;
-    `over` is then the state that the user has seen and overwrites.
+    ---
+    requestBody:
+      content:
+        application/json:
+          schema:
+            anyOf: [{$ref: "#/components/schemas/Tools"}, {type: object}, {type: array}]
+    responses:
+      201: {description: The tool or what became of each.}
     """
     body = await body_of(request)
     if body.is_json:
@@ -139,7 +155,7 @@ async def save(request: Request) -> Response:
 
 
 async def delete(request: Request) -> Response:
-    """POST /tools/NAME/delete: it can be restored as long as the server runs."""
+    """POST /tools/NAME/delete: deletes a tool. It can be restored as long as the server runs."""
     site, name = site_of(request), request.path_params["name"]
     entry = await site.engine.library.entry(name)
     if entry.shipped:
@@ -167,7 +183,12 @@ async def restore(request: Request) -> Response:
 
 
 async def return_to(request: Request) -> Response:
-    """POST /tools/NAME/versions/NUMBER/restore: saves that version as the newest."""
+    """POST /tools/NAME/versions/NUMBER/restore: saves an older version of a tool as the newest.
+
+    ---
+    responses:
+      201: {description: The tool.}
+    """
     library, name = site_of(request).engine.library, request.path_params["name"]
     number = request.path_params["number"]
     was = [version for version in await library.versions(name) if str(version.number) == number]
@@ -177,7 +198,12 @@ async def return_to(request: Request) -> Response:
 
 
 async def duplicate(request: Request) -> Response:
-    """POST /tools/NAME/duplicate: copies the tool to the next unused name."""
+    """POST /tools/NAME/duplicate: copies a tool to the next unused name.
+
+    ---
+    responses:
+      201: {description: The name of the copy.}
+    """
     site = site_of(request)
     entry = await site.engine.library.entry(request.path_params["name"])
     names = {entry.tool.name for entry in await site.engine.library.entries()}
@@ -293,9 +319,14 @@ MOST_NAMES = 500
 
 
 async def export(request: Request) -> Response:
-    """GET /export?format=F&name=N (repeated) | &group=G: a file; neither: all of them.
+    """GET /export?format=F&name=N&group=G: writes tools as a file: those of the names or the group,
+    or all. As JSON: `{"file", "text", "notes"}`.
 
-    As JSON: `{"file", "text", "notes"}`.
+    ---
+    parameters:
+      - {name: name, in: query, schema: {type: array, items: {type: string}}}
+    responses:
+      200: {description: The file., content: {application/json: {}, text/x-python: {}}}
     """
     site, query = site_of(request), request.query_params
     tools, called = await _chosen(site, query.getlist("name"), query.get("group"))
@@ -332,10 +363,13 @@ def choices() -> tuple[tuple[str, str], ...]:
 
 
 async def faces(request: Request) -> Response:
-    """POST /tools/faces: the editor redrawn after one of its buttons.
+    """POST /tools/faces: redraws the editor after one of its buttons. `face` shows the schema in
+    another tab, `act` changes a row, `fix` shows the changes of a rewrite, `apply` makes them. If
+    an action fails, the input is returned with the reason.
 
-    `face` shows the schema in another tab, `act` changes a row, `fix` shows the changes of a
-    rewrite, `apply` makes them. If an action fails, the input is returned with the reason.
+    ---
+    responses:
+      200: {description: The editor., content: {text/html: {}}}
     """
     body = await body_of(request)
     was = await run_apart(typed, body)
@@ -359,7 +393,15 @@ def _after(was: TypedTool, body: Body) -> Editor:
 
 
 async def lint(request: Request) -> Response:
-    """POST /tools/lint: the check of the tool in the editor, or of one in our own format."""
+    """POST /tools/lint: checks the tool in the editor, or one in our own format.
+
+    ---
+    requestBody:
+      content:
+        application/json: {schema: {$ref: "#/components/schemas/Tools"}}
+    responses:
+      200: {description: The findings., content: {application/json: {}, text/html: {}}}
+    """
     body = await body_of(request)
     if body.is_json:
         judgement_now = await run_apart(lambda: judgement(check_tool(body.data)))
@@ -386,8 +428,9 @@ async def when_of(site: Site, tool: Tool) -> When:
 
 
 async def set_when(request: Request) -> Response:
-    """POST /tools/NAME/when: `when` is ask, run, answer (with the result in `text`) or deny (with
-    the reason in it). The rule is bound to the tool as saved; ask deletes it."""
+    """POST /tools/NAME/when: says what happens when a tool is called: `when` is ask, run, answer
+    (with the result in `text`) or deny (with the reason in it). The rule is bound to the tool as
+    saved; ask deletes it."""
     body, site = await body_of(request), site_of(request)
     tool = (await site.engine.library.entry(request.path_params["name"])).tool
     text = body.text("text" if body.is_json else "when_text")

@@ -45,7 +45,8 @@ LOOKS = ("form", "json", "sample", "past", "over", "look", "check")
 
 
 async def run(request: Request) -> Response:
-    """POST /tools/try: runs the tool of the form, or performs the action `do` of its button."""
+    """POST /tools/try: runs a tool outside of any session, or performs the action `do` of the
+    form's button."""
     body = await body_of(request)
     if body.is_json:
         return await _run_for_script(request, body)
@@ -69,7 +70,8 @@ async def run(request: Request) -> Response:
 
 
 async def show(request: Request) -> Response:
-    """GET /tools/try/ID: its state; held until it differs from `after`."""
+    """GET /tools/try/ID?after=: shows the state of a try. With `after`, it waits until the state
+    differs."""
     site, after = site_of(request), _number(request.query_params.get("after", ""))
     trial = site.engine.trying.get(request.path_params["id"])
     if after is not None:
@@ -80,7 +82,7 @@ async def show(request: Request) -> Response:
 
 
 async def cancel(request: Request) -> Response:
-    """POST /tools/try/ID/cancel"""
+    """POST /tools/try/ID/cancel: cancels a try."""
     return await _try_answer(
         request, await site_of(request).engine.trying.cancel(request.path_params["id"])
     )

@@ -1,0 +1,161 @@
+"""The reference (docs/contract.md and docs/reference/) names all of the public surface.
+
+What that is stands in tests/public_surface/: routes, options, exit codes, events and the fields of
+answers. A new line there needs a line in the reference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+REFERENCE = DOCS / "reference"
+SURFACE = ROOT / "tests" / "public_surface"
+OWN = [DOCS / name for name in ("contract.md", "batch.md", "scenarios.md")]
+PAGES = [*OWN, *sorted(REFERENCE.glob("*.md"))]
+
+NO_ROUTES = {("GET", "/healthz"), ("GET", "/static/..."), ("GET", "/")}
+"""What the guard or a mounted application answers."""
+
+FREE = {
+    "additionalProperties", "arguments", "body", "bound", "config", "env", "error", "extra", "form",
+    "headers", "ids", "meta", "output_schema", "parameters", "params", "quirks", "rate_limits",
+    "raw", "server", "when", "wire",
+}  # fmt: skip
+"""Fields whose members are somebody else's: of a provider, a user, or a schema."""
+
+FORMATS = re.compile(r"as=(anthropic|batch|har|openai|otlp)|/requests/\d+ |/requests/\d+/body")
+"""Answers in the form of another program."""
+
+
+def listed(name: str) -> list[str]:
+    return (SURFACE / name).read_text("utf-8").splitlines()
+
+
+def sections(path: Path, level: str = "##") -> dict[str, str]:
+    """The text below each heading of that level."""
+    parts = re.split(rf"^{level} (.+)$", path.read_text("utf-8"), flags=re.M)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def names_in(text: str) -> set[str]:
+    """Every name in code: `a`, `{"a": ...}`, `a.b`."""
+    code = re.findall(r"`([^`\n]+)`", text) + re.findall(r"^```.*?^```", text, re.M | re.S)
+    return {name for part in code for name in re.findall(r"[\w-]+", part)}
+
+
+def fields_of(shape: str) -> Iterator[str]:
+    """The names in a shape such as `.calls[].result.content[].text str`; not what is below a field
+    of FREE."""
+    for name in re.findall(r"\.([^.\[\] ]+)", shape.strip().rpartition(" ")[0]):
+        yield name
+        if name in FREE:
+            return
+
+
+def documented_routes() -> set[tuple[str, str]]:
+    """(method, path) of each route in a table of http.md, with {} for a place."""
+    text = (REFERENCE / "http.md").read_text("utf-8")
+    rows = re.findall(r"^\| (`(?:GET|POST) [^|]+)\|", text, re.M)
+    found = [route for row in rows for route in re.findall(r"`(GET|POST) (/[^`?]*)[^`]*`", row)]
+    return {(method, re.sub(r"/[A-Z]+\b", "/{}", path)) for method, path in found}
+
+
+def test_every_route_is_in_the_reference_and_no_other() -> None:
+    routes = [line.split()[1:] for line in listed("routes.txt")]
+    expected = {(method, path) for method, path in routes if method != "*"}
+    assert documented_routes() - NO_ROUTES == expected - NO_ROUTES
+
+
+def test_every_option_is_in_the_section_of_its_command() -> None:
+    parts = sections(REFERENCE / "commands.md")
+    common = parts["Rules for all commands"]
+    contract = (DOCS / "contract.md").read_text("utf-8")
+    missing = []
+    for line in listed("options.txt"):
+        found = re.match(r"playground( [a-z]+)? (--?[\w-]+) ", line)
+        if found is None:
+            continue
+        text = parts[f"playground{found[1]}"] + common if found[1] else contract
+        if not re.search(rf"(?<![\w-]){found[2]}(?![\w-])", text):
+            missing.append(line)
+    assert missing == []
+
+
+def test_every_exit_code_is_in_the_contract() -> None:
+    codes = {found[1] for line in listed("cli.txt") if (found := re.match(r"exit (\d+):", line))}
+    table = sections(DOCS / "contract.md")["Exit codes"]
+    assert codes <= set(re.findall(r"^\| (\d+) \|", table, re.M))
+
+
+def test_every_field_that_a_command_prints_is_in_its_section() -> None:
+    parts = sections(REFERENCE / "commands.md")
+    missing = set()
+    for line in listed("cli.txt"):
+        words, arrow, shape = line.partition(" ->")
+        if not arrow or "jsonl" in words or words.startswith("run "):  # events: see below
+            continue
+        if "--json" in words and ".expectation." not in shape and ".confusion." not in shape:
+            named = names_in(parts[f"playground {words.split()[0]}"])
+            missing |= {(words, name) for name in fields_of(shape) if name not in named}
+    assert sorted(missing) == []
+
+
+def test_every_kind_of_event_and_its_fields_are_in_the_reference() -> None:
+    parts = sections(REFERENCE / "events.md", "###")
+    shared = names_in((REFERENCE / "events.md").read_text("utf-8"))
+    shared |= names_in((REFERENCE / "tools.md").read_text("utf-8"))
+    shared |= names_in(sections(REFERENCE / "http.md")["Sessions"])
+    missing = []
+    for line in listed("stored.txt"):
+        found = re.match(r"event (\w+)  ?(\.?.*)$", line)
+        if found is None:
+            continue
+        kind = "part_delta" if found[1] == "part_deltas" else found[1]
+        first, *others = [*fields_of(found[2]), ""]
+        if first and first not in names_in(parts[f"`{kind}`"]):
+            missing.append(line)
+        missing += [line for name in others if name and name not in shared]
+    assert missing == []
+
+
+def test_every_field_of_an_answer_is_in_the_reference() -> None:
+    named = set[str]().union(*(names_in(page.read_text("utf-8")) for page in PAGES))
+    missing = set()
+    for line in listed("http.txt"):
+        request, arrow, shape = line.partition(" ->")
+        if arrow and "/sim/" not in request and not FORMATS.search(request + " "):
+            missing |= {(request, name) for name in fields_of(shape) if name not in named}
+    assert sorted(missing) == []
+
+
+def test_every_field_that_a_request_takes_is_in_the_reference() -> None:
+    named = names_in((REFERENCE / "http.md").read_text("utf-8"))
+    named |= names_in((REFERENCE / "tools.md").read_text("utf-8"))
+    missing = set()
+    for line in listed("http.txt"):
+        found = re.match(r"POST!? (/\S+) ([\w,]+) \d{3} ", line)
+        if found and not found[1].startswith("/sim/"):
+            missing |= {(found[1], name) for name in found[2].split(",") if name not in named}
+    for line in listed("requests.txt"):
+        if line.startswith(("GET", "PAGE", "STREAM")) and "/sim/" not in line:
+            query = re.findall(r"[?&](\w+)=", line)
+            missing |= {(line, name) for name in query if name not in named}
+    assert sorted(missing) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_headings(page: Path) -> None:
+    text = page.read_text("utf-8")
+    for path, _, anchor in re.findall(r"\]\(((?!https?:)[^)#\s]*)(#?)([^)\s]*)\)", text):
+        target = (page.parent / path) if path else page
+        assert target.exists(), path
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", target.read_text("utf-8"), re.M)
+            slugs = {re.sub(r"[^\w\- ]", "", it.lower()).replace(" ", "-") for it in headings}
+            assert anchor in slugs, (path, anchor)
