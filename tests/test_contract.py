@@ -7,10 +7,14 @@ answers. A new line there needs a line in the reference.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
+from tests.test_public_surface import PLACES, TOKEN, serving
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -159,3 +163,47 @@ def test_links_lead_to_headings(page: Path) -> None:
             headings = re.findall(r"^#+ (.+)$", target.read_text("utf-8"), re.M)
             slugs = {re.sub(r"[^\w\- ]", "", it.lower()).replace(" ", "-") for it in headings}
             assert anchor in slugs, (path, anchor)
+
+
+def examples() -> Iterator[tuple[str, str, str, dict[str, str]]]:
+    """Method, path, body and headers of each curl command of the reference."""
+    places = {
+        "/sessions/ID": f"/sessions/{PLACES['real']}",
+        "session=A": f"session={PLACES['real']}",
+        "session=B": f"session={PLACES['imported']}",
+        "$TOKEN": TOKEN,
+        "@spec.json": """'{"playground_batch": 1, "cases": [{"id": "a", "prompt": "Hello"}]}'""",
+    }
+    for page in sorted(REFERENCE.glob("*.md")):
+        for line in re.findall(r"^curl .*$", page.read_text("utf-8"), re.M):
+            for name, place in places.items():
+                line = line.replace(name, place)
+            words = shlex.split(line)
+            pairs = list(pairwise(words))
+            named = [value.split(": ") for flag, value in pairs if flag == "-H"]
+            headers = {name.lower(): value for name, value in named}
+            body = next((value for flag, value in pairs if flag == "--json"), "")
+            (url,) = [word for word in words if word.startswith("http://127.0.0.1:8765/")]
+            path = url.removeprefix("http://127.0.0.1:8765")
+            yield "POST" if body else "GET", path, body, headers
+
+
+def test_each_example_of_the_reference_is_answered(tmp_path: Path) -> None:
+    """The call of the decision is decided already: 409."""
+    refused, tried = [], 0
+    with serving(tmp_path) as server:
+        for method, path, body, headers in examples():
+            if headers.pop("accept", "") == "text/event-stream":
+                status, _, text = server.messages(path, 1)
+            else:
+                accept = "*/*" if "export" in path else ""
+                answer = server.send(method, path, body, accept, **headers)
+                status, text = answer.status, answer.read().decode("utf-8", "replace")
+            tried += 1
+            if status >= 400:
+                refused.append((path, status, text[:100]))
+        assert server.end() == 0
+    assert [(path, status) for path, status, _ in refused] == [
+        (f"/sessions/{PLACES['real']}/calls/1.1/decision", 409)
+    ], refused
+    assert tried > 25
