@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import json
 import sys
 import tempfile
@@ -129,7 +128,6 @@ async def serve(kind: str, folder: Path, provider: str) -> None:
         )
         instance = uvicorn.Server(config)
     else:
-        gc.freeze()  # as the program's own start does
         look_for_garbage_less()
         app, secret = await ours(kind, folder, provider, port)
         instance = server(app, limit_concurrency=500, timeout_keep_alive=30)

@@ -10,7 +10,7 @@ const NEAREST = 20;
 const AGAIN_MS = 2000;
 
 const $ = (id) => document.getElementById(id);
-const isLater = (element) => element?.matches(LATER) ?? false;
+const isDeferred = (element) => element?.matches(LATER) ?? false;
 const laterIn = (root) => [...document.querySelectorAll(`${root} ${LATER}`)];
 
 // What a block stands in, as far as it may be missing.
@@ -20,7 +20,7 @@ function around(id) {
 }
 
 // The element of a block, or the one in whose place it comes.
-const placeOf = (id) => $(id) ?? around(id).map($).find(isLater) ?? null;
+const placeOf = (id) => $(id) ?? around(id).map($).find(isDeferred) ?? null;
 
 // What is asked for, by id.
 const coming = new Map();
@@ -60,7 +60,7 @@ async function brought(ids) {
 
 // Resolves when those of `elements` that are not there yet have come.
 async function load(elements) {
-  const ids = elements.filter(isLater).map(({ id }) => id);
+  const ids = elements.filter(isDeferred).map(({ id }) => id);
   const wanted = ids.filter((id) => !coming.has(id));
   for (let first = 0; first < wanted.length; first += AT_ONCE) bring(wanted.slice(first, first + AT_ONCE));
   await Promise.all(ids.map((id) => coming.get(id)?.done));
@@ -70,7 +70,7 @@ async function load(elements) {
 export async function reach(id) {
   let place;
   // What a block stands in may come without it.
-  for (let next = placeOf(id); isLater(next) && next !== place; next = placeOf(id)) await load([(place = next)]);
+  for (let next = placeOf(id); isDeferred(next) && next !== place; next = placeOf(id)) await load([(place = next)]);
   return $(id);
 }
 
@@ -82,7 +82,7 @@ export async function loadBetween(first, last, nearFirst) {
   const missing = laterIn("#flow").filter((one) => (!first || follows(one, first)) && (!last || follows(last, one)));
   const nearest = nearFirst ? missing.slice(0, NEAREST) : missing.slice(-NEAREST);
   await load(nearest);
-  return nearest.some((one) => !isLater($(one.id)));
+  return nearest.some((one) => !isDeferred($(one.id)));
 }
 
 // Nearly in sight -----------------------------------------------------------------------------
@@ -123,8 +123,8 @@ document.addEventListener("htmx:before:swap", (event) => {
     if (!id) continue;
     for (const one of [id, ...around(id)]) coming.get(one)?.changed.add(one);
     const added = task.swapSpec.style === "beforeend" && !$(id);
-    const place = added && isLater(task.target) ? task.target : placeOf(id);
-    if (!isLater(place) || (place.id === id && !added)) continue;
+    const place = added && isDeferred(task.target) ? task.target : placeOf(id);
+    if (!isDeferred(place) || (place.id === id && !added)) continue;
     tasks.splice(tasks.indexOf(task), 1);
     changed.push(place);
   }
@@ -135,7 +135,7 @@ document.addEventListener("htmx:before:swap", (event) => {
 
 async function follow() {
   const id = decodeURIComponent(location.hash.slice(1));
-  if (!id || !isLater(placeOf(id))) return;
+  if (!id || !isDeferred(placeOf(id))) return;
   const element = await reach(id);
   element?.scrollIntoView();
   if (element?.tabIndex >= 0) element.focus({ preventScroll: true });

@@ -7,15 +7,13 @@ Exit codes: 0 done; 1 the work failed; 2 wrong usage or unreadable input; 3 the 
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import NoReturn
 
 from playground import __version__, config
@@ -59,7 +57,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             arguments = parser().parse_args(words)
             arguments.rest, arguments.umask = rest, umask
-            return _command(COMMANDS[arguments.command])(arguments)
+            # Imported here: `--help`, and commands that only read, need no web server.
+            code: int = import_module(COMMANDS[arguments.command]).main(arguments)
+            return code
         except PlaygroundError as error:
             print(f"playground: {config.one_line(str(error))}", file=sys.stderr)
             if as_json:
@@ -81,24 +81,6 @@ def _split(words: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | None]:
         return words, None
     end = list(words).index("--")
     return words[:end], words[end + 1 :]
-
-
-def _command(module: str) -> Callable[[argparse.Namespace], int]:
-    """The `main` of `module`. Imported modules stay: collecting garbage among them repeatedly
-    during the import would take a fourth of the start, and later cause a pause in every page."""
-    if module in sys.modules:
-        return _main_of(sys.modules[module])
-    gc.disable()
-    try:
-        return _main_of(import_module(module))
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
-def _main_of(module: ModuleType) -> Callable[[argparse.Namespace], int]:
-    main: Callable[[argparse.Namespace], int] = module.main
-    return main
 
 
 class _Parser(argparse.ArgumentParser):

@@ -91,7 +91,7 @@ def test_the_first_minute(own_server: Server, new_tab: NewTab) -> None:
     expect(tab.find(".part.text").last).to_contain_text("391")
 
 
-def test_the_wire_shows_what_each_row_produced(server: Server, tab: Tab) -> None:
+def test_each_wire_row_shows_what_it_produced(server: Server, tab: Tab) -> None:
     tab.open(server.session("What is the weather in Lima?")).waits_for(1)
     expect(tab.find(".wirerow", has_text="is valid")).to_have_count(1)  # the last row that comes
     row = tab.find(".wirerow", has_text="input_json_delta")

@@ -13,7 +13,7 @@ from tests.playbook import begun, call, checked, ran, run, session, turn
 PARIS, OSLO = '{"city":"Paris"}', '{"city":"Oslo"}'
 
 
-def test_each_row_is_said_in_a_sentence_of_its_own() -> None:
+def test_each_fault_has_its_own_sentence() -> None:
     assert len({one.name for one in FAULTS}) == len({one.says for one in FAULTS}) == len(FAULTS)
     for one in FAULTS:
         assert one.says[0].isupper()

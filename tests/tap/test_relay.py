@@ -670,14 +670,14 @@ async def test_an_exchange_that_fails_harms_nothing(
 
 
 async def test_what_a_failing_exchange_held_is_passed_on_first(place: Place) -> None:
-    class Late(Noted):
+    class LateExchange(Noted):
         async def pass_on(self, data: bytes) -> bytes:
             self.bytes += data
             if len(self.bytes) > 3:
                 raise ValueError("a bug")
             return data[:1]
 
-    place.exchanges.make = lambda request: Late()
+    place.exchanges.make = lambda request: LateExchange()
     place.provider.says(chunked(b"abc", b"def", b"ghi"))
     got = await place.through(body=b"{}", port=place.observed)
     assert (got.body, got.clean) == (b"abcdefghi", True)
