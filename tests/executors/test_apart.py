@@ -74,7 +74,7 @@ def run(
     words = [str(folder / "tools.py"), function, str(timeout_s), interpreter(), shown]
     environment = {
         "PATH": os.environ["PATH"],
-        "PYTHONPATH": str(ROOT / "app"),
+        "PYTHONPATH": os.pathsep.join((str(ROOT / "app"), str(ROOT))),
         "SOME_API_KEY": "canary",
     }
     done = subprocess.run(
