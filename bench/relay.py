@@ -42,7 +42,6 @@ from bench.paced_provider import STAMP, WRAP, clock
 from playground.commands.sockets import bind_socket, port_of, server
 from playground.core.settings import Profile
 from playground.engine.engine import Engine
-from playground.engine.memory import look_for_garbage_less
 from playground.tap.door import HEADER, Door, Upstreams
 from playground.tap.exchange import observing
 from playground.tap.relay import Observe, Relay, unobserved
@@ -128,7 +127,6 @@ async def serve(kind: str, folder: Path, provider: str) -> None:
         )
         instance = uvicorn.Server(config)
     else:
-        look_for_garbage_less()
         app, secret = await ours(kind, folder, provider, port)
         instance = server(app, limit_concurrency=500, timeout_keep_alive=30)
     print(f"http://127.0.0.1:{port} {secret}", flush=True)

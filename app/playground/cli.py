@@ -137,6 +137,12 @@ def _serve(commands: argparse._SubParsersAction[_Parser]) -> None:
         metavar="SECONDS",
         help="end where nothing was asked and nothing ran for so long",
     )
+    parser.add_argument(
+        "--dev",
+        action="store_true",
+        help="for work on the playground itself: re-read changed templates, styles and scripts, "
+        "and print tracebacks with line breaks",
+    )
     _db(parser)
 
 

@@ -227,18 +227,26 @@ def one_line(text: str) -> str:
     return UNPAIRED.sub(_escaped, UNPRINTABLE.sub(_escaped, text))
 
 
+def printable_lines(text: str) -> str:
+    """`text` with each of its lines as in `one_line`."""
+    return "\n".join(map(one_line, text.split("\n")))
+
+
 def _escaped(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
 
 
-def log_filter(mask: Callable[[str], str]) -> Callable[[logging.LogRecord], bool]:
-    """A filter for a logging handler: each record, with traceback, becomes one redacted line."""
+def log_filter(
+    mask: Callable[[str], str], printable: Callable[[str], str] = one_line
+) -> Callable[[logging.LogRecord], bool]:
+    """A filter for a logging handler: each record, with traceback, becomes one redacted line.
+    `printable` may be `printable_lines`, which keeps the line breaks."""
 
     def rewrite(record: logging.LogRecord) -> bool:
         text = record.getMessage()
         if record.exc_info and record.exc_info[0] is not None:
             text += "\n" + "".join(traceback.format_exception(*record.exc_info))
-        record.msg, record.args = one_line(mask(text)), ()
+        record.msg, record.args = printable(mask(text)), ()
         record.exc_info = record.exc_text = record.stack_info = None
         return True
 

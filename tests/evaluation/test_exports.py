@@ -14,12 +14,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from playground.evaluation.exports import EXPORTS, batch_ended, write_report
+from playground import config
+from playground.evaluation.exports import FORMATS, batch_ended, write_report, write_unredacted
 from playground.evaluation.report import BatchReport, make_report
 from playground.evaluation.results import CallMade, CheckResult, Outcome, RunResult
 from playground.evaluation.spec import Case, Expectation, ModelChoice, Spec, Variant
+from playground.render.environment import environment
 from tests.secrets.made_up_keys import RULES, made_up_key
 
+TEMPLATES = environment(config.resource("templates"))
 CALLED = Expectation("called", "find_order")
 EVIL = '=1+1</style><script>alert("x")</script>| [a](b) `c` \x00\ud800'
 
@@ -62,7 +65,7 @@ def report() -> BatchReport:
 
 
 def exported(report: BatchReport, form: str) -> str:
-    return EXPORTS[form](report).data.decode("utf-8")
+    return write_unredacted(report, form, TEMPLATES).data.decode("utf-8")
 
 
 def test_the_object_of_the_contract(report: BatchReport) -> None:
@@ -144,15 +147,15 @@ def test_the_page_runs_nothing_and_loads_nothing(report: BatchReport) -> None:
 
 
 def test_every_form_has_a_file_of_its_own(report: BatchReport) -> None:
-    files = [write(report) for write in EXPORTS.values()]
+    files = [write_unredacted(report, form, TEMPLATES) for form in FORMATS]
     assert [file.file_name.rpartition(".")[2] for file in files] == [
         *("csv", "json", "xml", "md", "html"),
     ]
     empty = make_report(report.spec, [])
-    assert all(write(empty).data for write in EXPORTS.values())
+    assert all(write_unredacted(empty, form, TEMPLATES).data for form in FORMATS)
 
 
-@pytest.mark.parametrize("form", EXPORTS)
+@pytest.mark.parametrize("form", FORMATS)
 def test_a_report_shows_no_key_in_any_format(form: str, report: BatchReport) -> None:
     """What a model or a tool said; the rest is as it was."""
     made_up = [made_up_key(rule) for rule in RULES.values()]
@@ -162,8 +165,8 @@ def test_a_report_shows_no_key_in_any_format(form: str, report: BatchReport) -> 
     wrong = CheckResult(CALLED, False, f"find_order got {text}")
     said[3] = replace(said[3], outcome="failed", checks=(wrong,))
     with_keys = make_report(report.spec, said, stopped=True)
-    left = html.unescape(write_report(with_keys, form).data.decode("utf-8"))
+    left = html.unescape(write_report(with_keys, form, TEMPLATES).data.decode("utf-8"))
     left += left.replace('""', '"') + left.replace('\\"', '"').replace("\\\\", "\\")
     assert [each for each in made_up if each.key in left] == []
-    plain = write_report(report, form).data
-    assert plain == EXPORTS[form](report).data
+    plain = write_report(report, form, TEMPLATES).data
+    assert plain == write_unredacted(report, form, TEMPLATES).data

@@ -11,6 +11,7 @@ from playground.core.events import (
     CallEnded,
     CallInterrupted,
     CallStarted,
+    PartStarted,
     Problem,
     ResponseFailed,
     RunResumed,
@@ -24,6 +25,7 @@ from playground.render.card import Card, card, source
 from playground.render.view import View
 from playground.render.wire_rows import WireRows
 from tests.factories import DIGEST, Log, turn_with_calls
+from tests.markup import joined_tags
 from tests.protocols import answers
 from tests.render.page import ENV
 
@@ -218,7 +220,7 @@ def test_no_key_runs_again_what_was_cut() -> None:
 
 
 def html_of(log: Log) -> str:
-    return block(ENV, View(log.session(), "", WireRows(), log.now_ms), "call-1-1")
+    return joined_tags(block(ENV, View(log.session(), "", WireRows(), log.now_ms), "call-1-1"))
 
 
 def test_a_queued_call_can_be_taken_back() -> None:
@@ -291,3 +293,20 @@ def test_a_call_that_has_ended_is_complete_while_the_answer_goes_on(protocol: st
             break
     assert turn.open
     assert card_of(log, "1.0").words == "complete"
+
+
+def test_arriving_call_when_drawn_has_its_controls_without_forms_and_keys() -> None:
+    """They keep the height of the footer, which comes when the call asks; nobody can use them."""
+    log = Log().start().prompt().request().add(PartStarted(0, "text"))
+    log.add(PartStarted(1, "call", "get_weather"))
+    drawn = html_of(log)
+    before, _, reserved = drawn.partition('<div class="coming" inert aria-hidden="true">')
+    for word in ("Run", "Edit &amp; run", "by hand", "Deny", "Always"):
+        assert word in reserved
+    for usable in ("data-key", "<input", "<textarea", "hx-post", "action="):
+        assert usable not in reserved
+        assert usable not in before
+    asking = html_of(asked("get_weather", {"city": "Paris"})).partition("<footer")[2]
+    assert "inert" not in asking
+    assert asking.count('<details name="act-') == reserved.count('<details name="act-') == 4
+    assert 'data-key="a"' in asking

@@ -8,7 +8,7 @@ import pytest
 
 from playground.core.reducer import Spot
 from playground.core.tools import Tool
-from playground.web.forks import ForkForm, branch_lines, fork_fragment, parent_name, wrote_files
+from playground.web.forks import ForkForm, branch_lines, fork_fragment, parent_link, wrote_files
 from tests.factories import settings, turn_with_calls
 from tests.render.page import ENV, NOW_MS
 
@@ -62,7 +62,9 @@ def test_where_it_branches_is_said_once_for_all_that_branch_there() -> None:
 
 
 def test_the_parent_is_named_and_nothing_in_its_title_acts() -> None:
-    assert parent_name("p", "A <b>\u202e") == '<a href="/sessions/p">A &lt;b&gt;\\u202e</a>'
+    link = '<a href="/sessions/p">A &lt;b&gt;\\u202e</a>'
+    assert parent_link(ENV, "p", "A <b>\u202e") == link
+    assert parent_link(ENV) == "a session that is not here"
 
 
 def test_files_are_of_the_workspace_alone() -> None:

@@ -25,6 +25,7 @@ from playground.web.tools.view import (
     tool_lint,
 )
 from tests.factories import ADD_EVENT, ASK_ME, WEATHER
+from tests.markup import joined_tags
 from tests.render.page import ENV
 
 MCP = Tool("m", answered_by="mcp", config={"server": "github", "tool": "m"})
@@ -100,7 +101,7 @@ def test_a_fix_is_shown_with_what_it_loses() -> None:
     editor = Editor(ToolForm(), fixed=OfferedFix("strict", [("+", "x")], ["minimum goes."]))
     html = tool_lint(ENV, editor)
     assert "Lost: minimum goes." in html
-    assert 'name="apply" id="apply" value="strict"' in html
+    assert 'name="apply" id="apply" value="strict"' in joined_tags(html)
     same = tool_lint(ENV, replace(editor, fixed=OfferedFix("inline", [("+", "x")])))
     assert "accepts and refuses the same values" in same
     nothing = tool_lint(ENV, replace(editor, fixed=OfferedFix("inline", [])))

@@ -21,6 +21,7 @@ from playground.web.session.setup import changed, drawn_setup, shown_settings
 from playground.web.session.view import setup_form
 from playground.web.site import Site
 from tests.engine.running import begun, running
+from tests.markup import joined_tags
 from tests.render.page import ENV
 
 pytestmark = pytest.mark.anyio
@@ -245,9 +246,9 @@ async def test_an_edited_profile_is_chosen_and_never_slipped_in(tmp_path: Path) 
             assert settings is not None
             assert "as it was" not in await drawn_setup(site, live, await site.view(live))
             await engine.save_profile(new)
-            drawn = await drawn_setup(site, live, await site.view(live))
+            drawn = joined_tags(await drawn_setup(site, live, await site.view(live)))
         assert '<option value="mine" selected data-protocol="openai_chat">mine, as it was<' in drawn
-        assert '<option value="=mine"  data-protocol="openai_chat">mine<' in drawn
+        assert '<option value="=mine" data-protocol="openai_chat">mine<' in drawn
         kept = await changed(posted(settings, system="x"), settings, settings, save)
         assert (kept.settings.profile, kept.settings.system) == (old, "x")
         moved = await changed(posted(settings, profile="=mine"), settings, settings, save)

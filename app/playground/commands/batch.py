@@ -31,7 +31,6 @@ from playground.commands.run import EXIT, STOPPED, Ends, read_tools
 from playground.commands.sockets import run_loop
 from playground.core.errors import BadInput, PlaygroundError
 from playground.core.tools import Tool
-from playground.engine.memory import look_for_garbage_less
 from playground.evaluation.batch_import import read_batch
 from playground.evaluation.exports import batch_ended, write_report
 from playground.evaluation.report import (
@@ -48,6 +47,7 @@ from playground.evaluation.results import RunResult, result_data
 from playground.evaluation.spec import Spec
 from playground.evaluation.spec_reader import BUILTIN, builtin_suite
 from playground.exchange.parsers import MOST_BYTES
+from playground.render.environment import environment
 from playground.schema.validate import check_tool
 from playground.store.database import database_path, owner_of
 
@@ -85,7 +85,6 @@ def main(arguments: argparse.Namespace) -> int:
             f"The server at {owner.url} owns this database. End it, or name another file for this "
             "batch with --db FILE."
         )
-    look_for_garbage_less()
     ends = Ends()
     try:
         code = run_loop(ends.until(_batch(db, spec, place, arguments)))
@@ -209,9 +208,10 @@ async def _make(
         stopped = True
     progress, results = await batches.progress(batch_id), await batches.results(batch_id)
     report = make_report(await batches.spec(batch_id), results, stopped=progress.state != "ended")
+    templates = environment(config.resource("templates"))
     for option in FORMATS:
         if (path := getattr(arguments, option)) is not None:
-            path.write_bytes(write_report(report, option).data)
+            path.write_bytes(write_report(report, option, templates).data)
     teller.end(batch_id, report, progress)
     if stopped:
         words = " ".join(_again(arguments))

@@ -1,6 +1,5 @@
 """The simulator that `playground serve` mounts below /sim, and that a command without a server runs
-next to its engine. Imported on first request, or once the server has printed its link: with the
-recordings that it plays it is a third of a start."""
+next to its engine."""
 
 from __future__ import annotations
 

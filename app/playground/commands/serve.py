@@ -15,14 +15,13 @@ import webbrowser
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from html import escape
-from importlib import import_module
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from playground import config
+from playground.commands.own_simulator import own_simulator
 from playground.commands.sockets import (
     bind_socket,
     ended_by_signals,
@@ -35,10 +34,10 @@ from playground.commands.sockets import (
 from playground.core.errors import BadInput
 from playground.core.providers import LOOPBACK_NAMES
 from playground.engine.engine import Engine
-from playground.engine.memory import give_back_large_blocks, look_for_garbage_less
+from playground.engine.memory import give_back_large_blocks
 from playground.net.keys import harden_process
 from playground.store.database import busy_error, database_path, owner_of
-from playground.web.app import make_app, warm
+from playground.web.app import make_app
 
 OPENED_S = 30.0
 """The timeout in seconds for a started browser to read its target."""
@@ -51,7 +50,6 @@ def main(arguments: argparse.Namespace) -> int:
     for warning in config.load_env(Path.cwd(), arguments.env_file):
         print(f"playground: {warning}", file=sys.stderr)
     give_back_large_blocks()
-    look_for_garbage_less()
     run_loop(_serve(arguments))
     return 0
 
@@ -84,20 +82,23 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
         engine.lock.tell(base)
         for output in logging.getLogger().handlers:
             output.addFilter(
-                config.log_filter(lambda text: engine.keys.redactor().redact_text(text))
+                config.log_filter(
+                    lambda text: engine.keys.redactor().redact_text(text),
+                    config.printable_lines if arguments.dev else config.one_line,
+                )
             )
         app, site = make_app(
             engine,
             token=token,
             port=lambda: port,
-            simulator=_Later(_SIMULATOR, engine, key, _pace()),
+            simulator=own_simulator(engine, key, _pace()),
             allow_hosts=[*arguments.allow_host, *_own_name(arguments.host)],
+            dev=arguments.dev,
         )
         idle = Idle(app, lambda: engine.runner.working)
         instance = server(idle, limit_concurrency=500)
         ending: list[asyncio.Task[None]] = []
-        opening: list[asyncio.Task[None]] = []
-        warming: list[asyncio.Task[None]] = []
+        tasks: list[asyncio.Task[None]] = []
 
         def leaving() -> None:
             site.close()
@@ -106,49 +107,20 @@ async def _serve_on(sock: socket.socket, db: Path, arguments: argparse.Namespace
         def ready() -> None:
             link = base + "/" + (f"?token={token}" if token else "")
             print(f"Playground on {link}", flush=True)
-            warming.append(asyncio.create_task(_warm()))
             if arguments.open:
-                opening.append(asyncio.create_task(_open(link, db)))
+                tasks.append(asyncio.create_task(_open(link, db)))
 
         with ended_by_signals(instance, leaving) as end:
             if arguments.idle_exit is not None:
-                warming.append(asyncio.create_task(idle.wait(arguments.idle_exit, end)))
+                tasks.append(asyncio.create_task(idle.wait(arguments.idle_exit, end)))
             await serve(instance, sock, ready)
             await asyncio.gather(*ending)
-            for task in (*opening, *warming):
+            for task in tasks:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
     finally:
         await engine.close()
-
-
-WARM_S = 1.0
-"""Seconds from the link to the imports that no first page needs."""
-
-_SIMULATOR = "playground.commands.own_simulator"
-
-
-class _Later:
-    """The application of `own_simulator` of `module`, which is imported on the first request."""
-
-    def __init__(self, module: str, *given: Any) -> None:
-        self._module, self._given = module, given
-        self._app: ASGIApp | None = None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._app is None:
-            module = await asyncio.to_thread(import_module, self._module)
-            self._app = self._app or module.own_simulator(*self._given)
-        await self._app(scope, receive, send)
-
-
-async def _warm() -> None:
-    """Imports deferred modules, so that no request has to wait for them; after a moment, because
-    the first page is requested at once and needs few of them."""
-    await asyncio.sleep(WARM_S)
-    await asyncio.to_thread(warm)
-    await asyncio.to_thread(import_module, _SIMULATOR)
 
 
 async def _open(link: str, db: Path) -> None:

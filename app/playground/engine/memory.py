@@ -1,10 +1,8 @@
-"""Returns free memory to the system (with glibc; elsewhere a no-op), and makes the garbage
-collector run less often."""
+"""Returns free memory to the system (with glibc; elsewhere a no-op)."""
 
 from __future__ import annotations
 
 import ctypes
-import gc
 import sys
 from typing import Any
 
@@ -14,17 +12,7 @@ LARGE_BLOCK = 1024 * 1024
 LARGE_TEXT = 4 * 1024 * 1024
 """Characters of a text whose pieces, once joined, are worth trimming the heap for."""
 
-OBJECTS = 10_000
-"""Surviving allocations between two runs of the garbage collector; Python's default is 700."""
-
 _M_MMAP_THRESHOLD = -3
-
-
-def look_for_garbage_less() -> None:
-    """Makes the collector run only after OBJECTS surviving allocations. The events of an answer
-    live for a while and have no cycles: with a hundred concurrent answers a tenth of the CPU went
-    into traversing them, which delayed each delta."""
-    gc.set_threshold(OBJECTS, *gc.get_threshold()[1:])
 
 
 def give_back_large_blocks() -> None:

@@ -40,9 +40,11 @@ from playground.render.replay_timeline import Drawing, drawing, reel
 MOST_MEMORY = 64 * 1024 * 1024
 _LINES = b'<script type="text/plain" id="lines">'
 
-_IMAGE = re.compile(r'(<img [^>]*?)src="(data:[^"]*)"')
-_CODE = re.compile(r'(<div (?:id="[^"]*" )?class="code[^>]*)>((?:(?!</?div)[^\0]){1000,}?)</div>')
-_COPY = re.compile(r'( data-copy)="([^"]{1000,})"')
+_IMAGE = re.compile(r'(<img\s[^>]*?)src="(data:[^"]*)"')
+_CODE = re.compile(
+    r'(<div\s+(?:id="[^"]*"\s+)?class="code[^>]*)>((?:(?!</?div)[^\0]){1000,}?)</div>'
+)
+_COPY = re.compile(r'(\sdata-copy)="([^"]{1000,})"')
 _TEXT = re.compile(r">([^<]{1000,})<")
 """Long texts, as our templates write them: escaped data has no "<" in a page, and no quotes in an
 attribute."""
@@ -50,7 +52,7 @@ attribute."""
 _PIECE = re.compile(
     r'<hx-partial hx-target="#([^"]*)" hx-swap="([^"]*)">(.*?)</hx-partial>', re.DOTALL
 )
-_ROOT = re.compile(r'<[a-z0-9]+ id="([^"]*)"')
+_ROOT = re.compile(r'<[a-z0-9]+\s+id="([^"]*)"')
 """The output of blocks.frame_html; a block's root has its id first."""
 
 

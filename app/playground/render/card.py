@@ -79,15 +79,12 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Room:
+class ReservedControls:
     """The controls an arriving call will need, as far as is known yet: the page reserves space for
-    them. `waits`: for another call, stated in a sentence; `person`: it is only answered; `held`: it
-    will be held for an agent, `answer`: and can be answered here."""
+    them. `waits`: for another call, stated in a sentence."""
 
+    offer: Offer
     waits: bool
-    person: bool
-    held: bool = False
-    answer: bool = True
 
 
 @dataclass(frozen=True)
@@ -120,7 +117,7 @@ class Card:
     why: tuple[Fact, ...] = ()
     queued: bool = False
     """It is queued to run and can be withdrawn."""
-    room: Room | None = None
+    reserved: ReservedControls | None = None
     held: HeldNotice | None = None
     result: HeldResult | None = None
 
@@ -180,7 +177,7 @@ def card(view: View, turn: Turn, call: Call) -> Card:
         answers=_answers(call) if offer is not None else (),
         why=why(turn, call),
         queued=view.ours and call.status == "decided" and bool(waits_for(view.session, turn, call)),
-        room=_room(view, turn, call),
+        reserved=_reserved(view, turn, call),
         held=held_call(view, turn, call),
         result=held_result(view, call),
     )
@@ -388,16 +385,26 @@ def _offer(view: View, turn: Turn, call: Call, hides_some: bool) -> Offer | None
     )
 
 
-def _room(view: View, turn: Turn, call: Call) -> Room | None:
+def _reserved(view: View, turn: Turn, call: Call) -> ReservedControls | None:
     held = view.acts and turn.held and turn.passed is None
     if not (view.ours or held) or turn.failure is not None:
         return None
     if call.status not in ("streaming", "proposed"):
         return None
-    if held:
-        return Room(waits=False, person=False, held=True, answer=not why_not_answered(turn))
-    safe = call.tool is not None and call.tool.parallel_safe
-    return Room(not safe and call is not turn.calls[0], answered_by_user(call))
+    person = answered_by_user(call) and not held
+    offer = Offer(
+        lead="answer" if person else "run",
+        run=not person,
+        anyway=False,
+        edit=not person,
+        blocked=False,
+        again=False,
+        lift=not held and _confined(call.tool),
+        held=held,
+        unanswered=why_not_answered(turn) if held else "",
+    )
+    safe = held or (call.tool is not None and call.tool.parallel_safe)
+    return ReservedControls(offer, waits=not safe and call is not turn.calls[0])
 
 
 def _confined(tool: Tool | None) -> bool:

@@ -1,28 +1,24 @@
 """The routes, and the responses to errors. The guard wraps all of them; the entry point for agents
 (Door) is in front of it.
-
-Pages are imported on first request, or by `warm`, once the server has printed its link: their
-import is the longest part of a start.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
-from functools import cache, cached_property
-from importlib import import_module
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from urllib.parse import quote
 
 from starlette.applications import Starlette
+from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import BaseRoute, Match, Mount
-from starlette.routing import Route as CompiledRoute
+from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from playground import config
@@ -37,63 +33,33 @@ from playground.core.errors import (
 from playground.engine.engine import Engine
 from playground.render.environment import environment, error_page, toast
 from playground.tap.door import Door, Upstreams
-from playground.tap.relay import AgentRequest, Exchange, Observe, Relay
-from playground.tap.taps import Taps
+from playground.tap.exchange import observing
+from playground.tap.relay import Relay
+from playground.web import (
+    agents,
+    batches,
+    compare,
+    files,
+    find,
+    forks,
+    imports,
+    openapi,
+    providers,
+    rules,
+    servers,
+    session_list,
+    sharing,
+    side_by_side,
+)
 from playground.web.assets import Assets
-from playground.web.forms import as_json, wants
+from playground.web.forms import CloseForms, as_json, wants
 from playground.web.guard import MAX_BODY, SMALL_BODY, Guard, code_of
+from playground.web.session import actions, requests
+from playground.web.session import routes as session
 from playground.web.site import Site, site_of
-
-Page = Callable[[Request], Awaitable[Response]]
-
-
-class Later:
-    """`Later("playground.web.tools.routes").tool` is the page `tool` of that module, which is
-    imported on its first request."""
-
-    def __init__(self, module: str):
-        self._module = module
-
-    def __getattr__(self, name: str) -> Page:
-        async def page(request: Request) -> Response:
-            asked: Page = getattr(import_module(self._module), name)
-            try:
-                return await asked(request)
-            finally:
-                await request.close()  # closes the files of its form
-
-        page.__module__, page.__name__ = self._module, name
-        return page
-
-
-def _fits(pattern: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether a path of these words matches the pattern, in which `{name}` matches any word."""
-    return len(pattern) == len(words) and all(
-        own == word or (word and own.startswith("{"))
-        for own, word in zip(pattern, words, strict=True)
-    )
-
-
-class Route(BaseRoute):
-    """A route whose pattern is compiled when a path with its words is first requested: compiling
-    all of them would take a twentieth of a start."""
-
-    def __init__(self, path: str, endpoint: Page, *, methods: Sequence[str] = ("GET",)):
-        self.path, self.endpoint = path, endpoint
-        self.methods = {*methods, "HEAD"} if "GET" in methods else {*methods}
-        self._words = path.split("/")
-
-    @cached_property
-    def _compiled(self) -> CompiledRoute:
-        return CompiledRoute(self.path, self.endpoint, methods=self.methods)
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        fits = scope["type"] == "http" and _fits(self._words, scope["path"].split("/"))
-        return self._compiled.matches(scope) if fits else (Match.NONE, {})
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._compiled.handle(scope, receive, send)
-
+from playground.web.stream import session_stream
+from playground.web.tools import routes as tools
+from playground.web.tools import trying
 
 STATUS: Sequence[tuple[type[PlaygroundError], int]] = (
     (NotFound, 404),
@@ -106,69 +72,12 @@ STATUS: Sequence[tuple[type[PlaygroundError], int]] = (
 
 TITLES = {404: "Not found", 409: "Too late", 503: "The database"}
 
-actions = Later("playground.web.session.actions")
-agents = Later("playground.web.agents")
-side_by_side = Later("playground.web.side_by_side")
-compare = Later("playground.web.compare")
-files = Later("playground.web.files")
-batches = Later("playground.web.batches")
-find = Later("playground.web.find")
-forks = Later("playground.web.forks")
-imports = Later("playground.web.imports")
-openapi = Later("playground.web.openapi")
-providers = Later("playground.web.providers")
-requests = Later("playground.web.session.requests")
-rules = Later("playground.web.rules")
-servers = Later("playground.web.servers")
-session = Later("playground.web.session.routes")
-session_list = Later("playground.web.session_list")
-sharing = Later("playground.web.sharing")
-tools = Later("playground.web.tools.routes")
-trying = Later("playground.web.tools.trying")
-session_stream = Later("playground.web.stream").session_stream
-
 MARKED = ("pin", "unpin", "archive", "unarchive", "purge")
 """Actions on one session that have their own path."""
 
 BATCH_ACTS = ("pause", "resume", "stop")
 
 CALL = "/sessions/{id}/calls/{call}"
-
-LARGE = (
-    "/batches",  # cases, with their tools
-    "/sessions",  # tools
-    "/sessions/import",
-    "/sessions/{id}/prompts",  # a text of any length, and images
-    "/sessions/{id}/request",  # ... the same as a draft
-    "/sessions/{id}/settings",  # tools
-    "/sessions/{id}/fork",  # tools, and results
-    "/sessions/{id}/decisions",  # arguments, texts and images
-    CALL + "/decision",
-    CALL + "/result",
-    CALL + "/draft",  # the answer that is being written
-    CALL + "/check",
-    CALL + "/always",  # ... becomes a rule
-    "/compare",  # tools of up to four models, and a prompt
-    "/compare/prompts",
-    "/import",  # files of tools
-    "/import/take",
-    "/import/read",  # a Python file, and those beside it
-    "/tools",
-    "/tools/try",  # a tool and its arguments
-    "/tools/faces",
-    "/tools/lint",
-)
-"""The routes that accept bodies of up to MAX_BODY; all others are limited to SMALL_BODY. The
-simulator acts as a provider, which receives a whole session with all its images."""
-
-_LARGE = tuple(path.split("/") for path in LARGE)
-
-
-def most_bytes(path: str) -> int:
-    """The maximum body size in bytes of a request to `path`."""
-    words = path.split("/")
-    large = path.startswith("/sim/") or any(_fits(pattern, words) for pattern in _LARGE)
-    return MAX_BODY if large else SMALL_BODY
 
 
 AS_THEY_ARE = (
@@ -185,6 +94,16 @@ message of which is sent at once. Pages, styles and scripts are compressed."""
 
 PACKET = 1_400
 """Bytes of a response that fit into one packet; a smaller one is not compressed."""
+
+
+class Number(IntegerConvertor):
+    """`{n:number}` in a path. With Starlette's own `int` a path of 5,000 digits would be an error
+    500, because Python refuses to convert so many."""
+
+    regex = "[0-9]{1,15}"
+
+
+register_url_convertor("number", Number())
 
 
 def _compressed(app: ASGIApp) -> ASGIApp:
@@ -205,11 +124,11 @@ def _routes() -> list[Route]:
         Route("/", session_list.home),
         Route("/welcome", session_list.welcome),
         Route("/sessions", session_list.sessions),
-        Route("/sessions", session_list.create, methods=["POST"]),
+        Route("/sessions", session_list.create, methods=["POST"], max_body_size=MAX_BODY),
         Route("/openapi.json", openapi.document),
         Route("/palette", find.palette),
         Route("/batches", batches.batches),
-        Route("/batches", batches.create, methods=["POST"]),
+        Route("/batches", batches.create, methods=["POST"], max_body_size=MAX_BODY),
         Route("/batches/new", batches.new),
         Route("/batches/{id}", batches.batch),
         Route("/batches/{id}/report", batches.changed),
@@ -221,14 +140,14 @@ def _routes() -> list[Route]:
         *(Route(f"{here}/{act}", find.mark_one, methods=["POST"]) for act in MARKED),
         Route(here + "/tags", find.tag, methods=["POST"]),
         Route("/sessions/import", sharing.door),
-        Route("/sessions/import", sharing.take_in, methods=["POST"]),
+        Route("/sessions/import", sharing.take_in, methods=["POST"], max_body_size=MAX_BODY),
         Route("/stream", side_by_side.stream),
         Route("/store", find.database_state),
         Route("/store/copy", find.copy_database, methods=["POST"]),
         Route("/compare/new", compare.models_form),
         Route("/compare", compare.show),
-        Route("/compare", compare.create, methods=["POST"]),
-        Route("/compare/prompts", side_by_side.prompt, methods=["POST"]),
+        Route("/compare", compare.create, methods=["POST"], max_body_size=MAX_BODY),
+        Route("/compare/prompts", side_by_side.prompt, methods=["POST"], max_body_size=MAX_BODY),
         Route("/compare/stop", side_by_side.stop, methods=["POST"]),
         Route("/keys", actions.paste_key, methods=["POST"]),
         Route(here, session.show),
@@ -241,26 +160,35 @@ def _routes() -> list[Route]:
         Route(here + "/play", session.play, methods=["POST"]),
         Route(here + "/blocks", session.blocks),
         Route(here + "/blocks/{block}", session.one_block),
-        Route(here + "/cards/{turn}", session.more_cards),
+        Route(here + "/cards/{turn:number}", session.more_cards),
         Route(here + "/wire", session.search),
-        Route(here + "/recordings/{number}", session.recording),
-        Route(here + "/recordings/{number}/bytes", session.recorded_bytes),
-        Route(here + "/recordings/{number}/frames", session.frames),
-        Route(here + "/recordings/{number}/rows", session.more_rows),
-        Route(here + "/requests/{number}", session.request_sent),
-        Route(here + "/requests/{number}/body", session.request_body),
-        Route(here + "/requests/{number}/changes", session.request_changed),
+        Route(here + "/recordings/{number:number}", session.recording),
+        Route(here + "/recordings/{number:number}/bytes", session.recorded_bytes),
+        Route(here + "/recordings/{number:number}/frames", session.frames),
+        Route(here + "/recordings/{number:number}/rows", session.more_rows),
+        Route(here + "/requests/{number:number}", session.request_sent),
+        Route(here + "/requests/{number:number}/body", session.request_body),
+        Route(here + "/requests/{number:number}/changes", session.request_changed),
         Route(here + "/code", requests.code),
-        Route(here + "/request", requests.next_request, methods=["GET", "POST"]),
-        Route(here + "/images/{number}/{place}", requests.prompt_image),
-        Route(CALL + "/images/{place}", requests.result_image),
-        Route(here + "/prompts", actions.prompt, methods=["POST"]),
-        Route(here + "/decisions", actions.decide_several, methods=["POST"]),
-        Route(here + "/settings", actions.change_settings, methods=["POST"]),
+        Route(
+            here + "/request",
+            requests.next_request,
+            methods=["GET", "POST"],
+            max_body_size=MAX_BODY,
+        ),
+        Route(here + "/images/{number:number}/{place:number}", requests.prompt_image),
+        Route(CALL + "/images/{place:number}", requests.result_image),
+        Route(here + "/prompts", actions.prompt, methods=["POST"], max_body_size=MAX_BODY),
+        Route(
+            here + "/decisions", actions.decide_several, methods=["POST"], max_body_size=MAX_BODY
+        ),
+        Route(
+            here + "/settings", actions.change_settings, methods=["POST"], max_body_size=MAX_BODY
+        ),
         Route(here + "/continue", actions.resume, methods=["POST"]),
         Route(here + "/retry", actions.retry, methods=["POST"]),
         Route(here + "/fork", forks.form),
-        Route(here + "/fork", forks.make, methods=["POST"]),
+        Route(here + "/fork", forks.make, methods=["POST"], max_body_size=MAX_BODY),
         Route(here + "/forks", forks.forks),
         Route(here + "/stop", actions.stop, methods=["POST"]),
         Route(here + "/rename", actions.rename, methods=["POST"]),
@@ -273,14 +201,14 @@ def _routes() -> list[Route]:
         Route(here + "/files", files.files),
         Route(here + "/files/undo", files.undo, methods=["POST"]),
         Route(here + "/tasks/{task}/stop", files.stop_task, methods=["POST"]),
-        Route(CALL + "/decision", actions.decide, methods=["POST"]),
-        Route(CALL + "/result", actions.decide_result, methods=["POST"]),
+        Route(CALL + "/decision", actions.decide, methods=["POST"], max_body_size=MAX_BODY),
+        Route(CALL + "/result", actions.decide_result, methods=["POST"], max_body_size=MAX_BODY),
         Route(CALL + "/past", actions.past),
         Route(CALL + "/like", actions.like),
-        Route(CALL + "/draft", actions.drafted, methods=["POST"]),
-        Route(CALL + "/check", actions.check, methods=["POST"]),
+        Route(CALL + "/draft", actions.drafted, methods=["POST"], max_body_size=MAX_BODY),
+        Route(CALL + "/check", actions.check, methods=["POST"], max_body_size=MAX_BODY),
         Route(CALL + "/always", rules.proposed),
-        Route(CALL + "/always", rules.write, methods=["POST"]),
+        Route(CALL + "/always", rules.write, methods=["POST"], max_body_size=MAX_BODY),
         Route(CALL + "/rule", rules.rule_of_call),
         Route(CALL + "/rule/renew", rules.renew_for_call, methods=["POST"]),
         Route(CALL + "/cancel", actions.cancel, methods=["POST"]),
@@ -312,23 +240,23 @@ def _routes() -> list[Route]:
         Route("/servers/{name}/delete", servers.delete, methods=["POST"]),
         Route("/tools", tools.tools),
         Route("/import", imports.start),
-        Route("/import", imports.look, methods=["POST"]),
-        Route("/import/take", imports.take, methods=["POST"]),
-        Route("/import/read", imports.read, methods=["POST"]),
-        Route("/tools", imports.save, methods=["POST"]),
+        Route("/import", imports.look, methods=["POST"], max_body_size=MAX_BODY),
+        Route("/import/take", imports.take, methods=["POST"], max_body_size=MAX_BODY),
+        Route("/import/read", imports.read, methods=["POST"], max_body_size=MAX_BODY),
+        Route("/tools", imports.save, methods=["POST"], max_body_size=MAX_BODY),
         Route("/export", tools.export),
-        Route("/tools/try", trying.run, methods=["POST"]),
+        Route("/tools/try", trying.run, methods=["POST"], max_body_size=MAX_BODY),
         Route("/tools/try/{id}", trying.show),
         Route("/tools/try/{id}/cancel", trying.cancel, methods=["POST"]),
-        Route("/tools/faces", tools.faces, methods=["POST"]),
-        Route("/tools/lint", tools.lint, methods=["POST"]),
+        Route("/tools/faces", tools.faces, methods=["POST"], max_body_size=MAX_BODY),
+        Route("/tools/lint", tools.lint, methods=["POST"], max_body_size=MAX_BODY),
         Route("/tools/{name}", tools.tool),
         Route("/tools/{name}/when", tools.set_when, methods=["POST"]),
         Route("/tools/{name}/switch", imports.switch, methods=["POST"]),
         Route("/tools/{name}/delete", tools.delete, methods=["POST"]),
         Route("/tools/{name}/duplicate", tools.duplicate, methods=["POST"]),
         Route("/tools/{name}/restore", tools.restore, methods=["POST"]),
-        Route("/tools/{name}/versions/{number}/restore", tools.return_to, methods=["POST"]),
+        Route("/tools/{name}/versions/{number:number}/restore", tools.return_to, methods=["POST"]),
     ]
 
 
@@ -348,11 +276,15 @@ def _rules(path: str) -> list[Route]:
     ]
 
 
-def warm() -> None:
-    """Imports all pages, so that no request has to wait for it."""
-    for route in _routes():
-        import_module(route.endpoint.__module__)
-    import_module("playground.tap.exchange")
+def body_limit(routes: Iterable[BaseRoute], scope: Scope) -> int:
+    """The maximum body size in bytes of a request: that of its route, or SMALL_BODY."""
+    for route in routes:
+        match, _ = route.matches(scope)
+        if match is Match.FULL and isinstance(route, Route | Mount):
+            # Starlette keeps `max_body_size` in the middleware that it puts around the endpoint.
+            app = route.app
+            return app.max_body_size if isinstance(app, RequestBodyLimitMiddleware) else SMALL_BODY
+    return SMALL_BODY
 
 
 def make_app(
@@ -362,19 +294,22 @@ def make_app(
     port: Callable[[], int],
     simulator: ASGIApp,
     allow_hosts: Sequence[str] = (),
+    dev: bool = False,
 ) -> tuple[ASGIApp, Site]:
-    """The whole server as one ASGI app, and its Site, whose `close` ends the streams."""
-    site = Site(engine, environment(config.resource("templates")))
-    assets = Assets(config.resource("static"))
+    """The whole server as one ASGI app, and its Site, whose `close` ends the streams. With `dev`
+    changed templates, styles and scripts are read again, and tracebacks are logged in lines."""
+    site = Site(engine, environment(config.resource("templates"), reload=dev))
+    assets = Assets(config.resource("static"), reload=dev)
     # Before a template is loaded.
-    site.env.globals |= {"store_now": site.store_now, "asset": assets.bundles.address}
+    site.env.globals |= {"store_now": site.store_now, "asset": assets.address}
     app = Starlette(
         routes=[
             *_routes(),
             Mount("/static", assets),
-            Mount("/sim", simulator),
+            # As a provider it receives a whole session with all its images.
+            Mount("/sim", simulator, max_body_size=MAX_BODY),
         ],
-        middleware=[Middleware(_compressed)],
+        middleware=[Middleware(_compressed), Middleware(CloseForms)],
         exception_handlers={PlaygroundError: refusal, HTTPException: not_found},
     )
     app.state.site = site
@@ -382,12 +317,20 @@ def make_app(
     def mask(text: str) -> str:
         return engine.keys.redactor().redact_text(text)
 
-    guard = Guard(app, token=token, port=port, allow_hosts=allow_hosts, most=most_bytes, mask=mask)
+    guard = Guard(
+        app,
+        token=token,
+        port=port,
+        allow_hosts=allow_hosts,
+        body_limit=partial(body_limit, app.routes),
+        mask=mask,
+        printable=config.printable_lines if dev else config.one_line,
+    )
     door = Door(
         guard,
         taps=site.taps,
         upstreams=Upstreams(engine.profile, engine.client.base_url, engine.keys),
-        relay=Relay(engine.net, _observing(engine, site.taps, token), mask),
+        relay=Relay(engine.net, observing(engine, site.taps, _digest_key(token)), mask),
         is_own_host=guard.is_own_host,
         clock=engine.sessions.clock,
         mask=mask,
@@ -395,20 +338,10 @@ def make_app(
     return door, site
 
 
-def _observing(engine: Engine, taps: Taps, token: str | None) -> Observe:
-    """Observes the requests of agents; imported on the first of them. Bodies are distinguished by
-    keyed digests, so that their content cannot be guessed without the token."""
-    key = hashlib.sha256(b"bodies " + (token or secrets.token_hex()).encode()).digest()
-
-    @cache
-    def observing() -> Any:
-        return import_module("playground.tap.exchange").observing(engine, taps, key)
-
-    def observe(request: AgentRequest) -> Exchange:
-        exchange: Exchange = observing()(request)
-        return exchange
-
-    return observe
+def _digest_key(token: str | None) -> bytes:
+    """The key of the digests that distinguish the bodies of agents' requests: their content cannot
+    be guessed without the token."""
+    return hashlib.sha256(b"bodies " + (token or secrets.token_hex()).encode()).digest()
 
 
 async def refusal(request: Request, error: Exception) -> Response:

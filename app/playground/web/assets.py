@@ -85,7 +85,12 @@ class Bundles:
 
 @lru_cache(maxsize=4)
 def build(folder: Path) -> Bundles:
-    """All bundles of the sources in `folder`."""
+    """All bundles of the sources in `folder`, made once."""
+    return build_again(folder)
+
+
+def build_again(folder: Path) -> Bundles:
+    """The same from the sources as they are now."""
     bundles = Bundles()
     for name, sources in STYLES.items():
         bundles.add(name, join_styles(folder, sources))
@@ -173,23 +178,40 @@ def _join_modules(
 
 
 class Assets(StaticFiles):
-    """The files below /static: the bundles, and unchanged files."""
+    """The files below /static: the bundles, and unchanged files. With `reload` the bundles are made
+    again whenever a source has changed, and browsers are not told to keep them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, reload: bool = False) -> None:
         super().__init__(directory=folder)
-        self.bundles = build(folder)
+        self._folder, self._reload = folder, reload
+        self._bundles = build(folder)
+        self._changes = _changes(folder) if reload else {}
+
+    def address(self, name: str) -> str:
+        """The address of the bundle `name`."""
+        return self._current().address(name)
+
+    def _current(self) -> Bundles:
+        if self._reload and (changes := _changes(self._folder)) != self._changes:
+            self._bundles, self._changes = build_again(self._folder), changes
+        return self._bundles
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        file = self.bundles.files.get(path)
+        file = self._current().files.get(path)
         if file is None or scope["method"] not in ("GET", "HEAD"):
             return await super().get_response(path, scope)
         content, lasting = file
         kind = {"css": "text/css", "js": "text/javascript"}.get(path.rpartition(".")[2])
         headers = {
-            "cache-control": FOREVER if lasting else "no-cache",
+            "cache-control": FOREVER if lasting and not self._reload else "no-cache",
             "etag": f'"{hashlib.sha256(content).hexdigest()[:16]}"',
         }
         response = Response(content, headers=headers, media_type=kind or "application/json")
         if self.is_not_modified(response.headers, Headers(scope=scope)):
             return NotModifiedResponse(response.headers)
         return response
+
+
+def _changes(folder: Path) -> dict[Path, int]:
+    """When each file of `folder` was changed last."""
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}

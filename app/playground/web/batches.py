@@ -20,7 +20,7 @@ from playground.engine.export_session import read_bundle
 from playground.engine.sessions import new_id
 from playground.evaluation.batch_import import read_batch
 from playground.evaluation.calls_made import NO_TOOL, Confusion
-from playground.evaluation.exports import EXPORTS, batch_ended, write_report
+from playground.evaluation.exports import FORMATS, batch_ended, write_report
 from playground.evaluation.report import (
     BatchReport,
     Cell,
@@ -163,13 +163,13 @@ async def export(request: Request) -> Response:
           text/plain: {}
     """
     form = request.query_params.get("as", "")
-    if form not in (*EXPORTS, "spec"):
-        raise BadInput(f"There is no form {form[:40]!r}; there is {', '.join(EXPORTS)}, spec.")
+    if form not in (*FORMATS, "spec"):
+        raise BadInput(f"There is no form {form[:40]!r}; there is {', '.join(FORMATS)}, spec.")
     _, report = await _read(request)
     if form == "spec":
         data, name, kind = _as_yaml(spec_data(report.spec)).encode(), "batch.yaml", "text/plain"
     else:
-        written = await asyncio.to_thread(write_report, report, form)
+        written = await asyncio.to_thread(write_report, report, form, site_of(request).env)
         data, name, kind = written.data, written.file_name, written.media_type
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(data, 200, headers, f"{kind}; charset=utf-8")

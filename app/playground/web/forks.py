@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment
-from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -21,7 +20,7 @@ from playground.engine.decisions import DecisionRequest
 from playground.engine.fork import Change, ForkPlace, fork, fork_standing, what_if
 from playground.engine.suggestions import past_result
 from playground.render.environment import partial
-from playground.render.filters import plural, shown
+from playground.render.filters import plural
 from playground.render.view import state_words
 from playground.store.log import Relative, family, forks_of
 from playground.store.writes import storable
@@ -172,7 +171,9 @@ async def _parent(site: Site, session_id: str, parent_seq: str) -> str:
             and not any(seq <= at for at in foreign_seqs)
         ]
     summary = await site.engine.log.summary(storable(forks[-1])) if forks else None
-    return GONE if summary is None or summary.deleted else parent_name(summary.id, summary.title)
+    if summary is None or summary.deleted:
+        return parent_link(site.env)
+    return parent_link(site.env, summary.id, summary.title)
 
 
 def _relative_data(relative: Relative, spot: Spot | None, here: str) -> Mapping[str, Any]:
@@ -455,12 +456,9 @@ def fork_page(env: Environment, form: ForkForm, now_ms: int) -> str:
     return env.get_template("fork.html").render(form=form, now_ms=now_ms, fields=MOST_RESULTS)
 
 
-GONE = "a session that is not here"
-
-
-def parent_name(session: str, title: str) -> Markup:
-    """A link to the parent session."""
-    return Markup('<a href="/sessions/{}">{}</a>').format(session, shown(title) or "New session")
+def parent_link(env: Environment, session: str = "", title: str = "") -> str:
+    """A link to the parent session, or words if there is none here."""
+    return env.get_template("_parent.html").render(session=session, title=title)
 
 
 def tree_page(

@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from playground.core.errors import BadInput
 from playground.core.tools import IMAGES, Content
@@ -125,7 +126,9 @@ async def body_of(request: Request, *, list_as: str = "") -> Body:
     that also accepts a bare JSON list gives the field name for it in `list_as`."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
-        form = _with_lf(await request.form(max_part_size=MAX_BODY, max_fields=MOST_FIELDS))
+        sent = await request.form(max_part_size=MAX_BODY, max_fields=MOST_FIELDS)
+        request.state.form = sent
+        form = _with_lf(sent)
         return Body({key: value for key, value in form.items() if isinstance(value, str)}, form)
     raw = await request.body()
     if not raw.strip():
@@ -148,6 +151,21 @@ def _with_lf(form: FormData) -> FormData:
             for name, value in form.multi_items()
         ]
     )
+
+
+class CloseForms:
+    """Middleware that closes the files of a form once its request is answered."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            form = scope.get("state", {}).get("form")
+            if form is not None:
+                await form.close()
 
 
 def json_of(raw: bytes) -> Any:

@@ -1,10 +1,10 @@
 """The guard: one ASGI middleware around the whole app, so that no route can forget a check.
 
 Order: size of headers, Host, method, Origin and Sec-Fetch-Site, credential, size of body, app. It
-checks `scope["path"]`, which is what is routed, and knows no route except /healthz, /static and the
-simulator's prefix. If a target has an authority of its own (`GET http://other/x`), the server adds
-it as a Host (`commands/sockets`): one that differs makes two, which are refused. Threats 1 to 6,
-10, 28, 32 and 34 of docs/safety.md.
+checks `scope["path"]`, which is what is routed, and knows no route by itself except /healthz,
+/static and the simulator's prefix. If a target has an authority of its own
+(`GET http://other/x`), the server adds it as a Host (`commands/sockets`): one that differs makes
+two, which are refused. Threats 1 to 6, 10, 28, 32 and 34 of docs/safety.md.
 """
 
 from __future__ import annotations
@@ -213,8 +213,9 @@ class Guard:
     """`token` None disables the credential check only; `port` is called at each request, because a
     free port is known only once the server listens.
 
-    `allow_hosts` are additional host names besides the loopback ones, with an optional port. `most`
-    returns the maximum body size in bytes by path. `mask` is applied to everything that is logged.
+    `allow_hosts` are additional host names besides the loopback ones, with an optional port.
+    `body_limit` returns the maximum body size in bytes of a request. `mask`, then `printable` are
+    applied to everything that is logged.
     """
 
     def __init__(
@@ -225,8 +226,9 @@ class Guard:
         port: Callable[[], int],
         allow_hosts: Sequence[str] = (),
         sim_prefix: str = "/sim",
-        most: Callable[[str], int] = lambda path: MAX_BODY,
+        body_limit: Callable[[Scope], int] = lambda scope: MAX_BODY,
         mask: Callable[[str], str] = str,
+        printable: Callable[[str], str] = one_line,
     ) -> None:
         if token == "":
             raise BadInput("The token is empty; set another, or use --no-token.")
@@ -235,8 +237,9 @@ class Guard:
         self._port = port
         self._allow_hosts = tuple(allow_hosts)
         self._sim = sim_prefix
-        self._most = most
+        self._body_limit = body_limit
         self._mask = mask
+        self._printable = printable
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:
@@ -245,7 +248,7 @@ class Guard:
                 answering = _Answering(
                     send, static=asked.below("/static"), foreign=asked.below(self._sim)
                 )
-                reply = self._reply(asked)
+                reply = self._reply(asked, scope)
                 if reply is not None:
                     await _say(answering, asked, reply, as_json=self._as_json(asked))
                 else:
@@ -260,7 +263,7 @@ class Guard:
 
     # --- the checks, in their order ---------------------------------------------------------
 
-    def _reply(self, asked: GuardedRequest) -> Reply | None:
+    def _reply(self, asked: GuardedRequest, scope: Scope) -> Reply | None:
         """The guard's own reply; None lets the request in."""
         if asked.size > MAX_HEAD:
             return BIG_HEAD
@@ -273,7 +276,7 @@ class Guard:
             return FOREIGN
         if asked.method in SAFE and asked.path == "/healthz":
             return HEALTHY
-        return self._credential_reply(asked) or _body_reply(asked, self._most(asked.path))
+        return self._credential_reply(asked) or _body_reply(asked, self._body_limit(scope))
 
     def is_own_host(self, host: bytes) -> bool:
         """Whether a Host is exactly one of ours."""
@@ -357,7 +360,7 @@ class Guard:
     async def _inside(
         self, scope: Scope, receive: Receive, answering: _Answering, asked: GuardedRequest
     ) -> None:
-        most = self._most(asked.path)
+        most = self._body_limit(scope)
         counted = _Counted(receive, answering, most)
         reply = None
         try:
@@ -379,7 +382,8 @@ class Guard:
         """Logs the traceback, and gives the user an id."""
         error_id = secrets.token_hex(4)
         text = "".join(traceback.format_exception(error))
-        logger.error(one_line(self._mask(f"error {error_id}: {asked.method} {asked.path}\n{text}")))
+        words = f"error {error_id}: {asked.method} {asked.path}\n{text}"
+        logger.error(self._printable(self._mask(words)))
         sentence = f"Something went wrong here; look for {error_id} in the log, then reload."
         return Reply(500, sentence, error_id=error_id)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from importlib import import_module
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -152,15 +151,9 @@ def event_schemas() -> JsonObject:
 def _operations(route: Any) -> tuple[str, JsonObject]:
     """The path of `route` without converters, and its operation for each method."""
     _, path, convertors = compile_path(route.path)
-    docstring = docstring_of(_function(route.endpoint))
+    docstring = docstring_of(route.endpoint)
     methods = sorted(method.lower() for method in route.methods - {"HEAD"})
     return path, {method: _operation(path, convertors, method, docstring) for method in methods}
-
-
-def _function(endpoint: Callable[..., Any]) -> Callable[..., Any]:
-    """The endpoint itself: one that is imported on its first request has no docstring yet."""
-    function: Callable[..., Any] = getattr(import_module(endpoint.__module__), endpoint.__name__)
-    return function
 
 
 def _operation(

@@ -25,6 +25,7 @@ from playground.web.session import routes as session_pages
 from playground.web.site import Site
 from playground.web.stream import Cursor, _next
 from tests.engine.running import asked, events_of, running
+from tests.markup import joined_tags
 from tests.web.asking import BEARER, HERE, PAGE, PORT, TOKEN, call, scope_of
 
 pytestmark = pytest.mark.anyio
@@ -69,7 +70,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
 
 
 def cards(html: str) -> int:
-    return html.count("<article ")
+    return joined_tags(html).count("<article ")
 
 
 def at_one_key(html: str) -> int:

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from playground.engine.preview import WIRES
+from tests.markup import joined_tags
 from tests.served import Reached, rested
 
 pytestmark = pytest.mark.anyio
@@ -50,7 +51,7 @@ async def test_a_request_as_code(script: httpx.AsyncClient, server: Reached) -> 
 
     async with server.page() as page:
         text = (await page.get(f"{path}?tab=code&turn=1&form=python")).text
-        assert 'id="code-python" name="form" value="python" checked' in text
+        assert 'id="code-python" name="form" value="python" checked' in joined_tags(text)
         assert "import anthropic" in text
         assert "</pre><b>" not in text.partition('id="panel-code"')[2]
         htmx = {"hx-request": "true"}

@@ -16,6 +16,7 @@ from playground.core.session import Session
 from playground.tap.exchange import AgentExchange
 from playground.web.agents import STOP_CHOICES
 from tests.engine.running import running
+from tests.markup import joined_tags
 from tests.tap.agent import FakeAgent, made
 from tests.web.asking import JSON, PAGE
 from tests.web.pages.test_tapped import Here, session_of, words
@@ -311,7 +312,7 @@ async def test_where_a_tap_stops_is_set_on_the_page(tmp_path: Path) -> None:
         url = f"/taps/{agent.tap.id}/settings"
         for choice in STOP_CHOICES:
             told = await here.post(url, {"stop_at": choice.value}, HTMX)
-            html = told.body.decode()
+            html = joined_tags(told.body.decode())
             assert told.status == 200
             assert html.lstrip().startswith('<section id="taps"')
             assert choice.says in words(html).replace("&#39;", "'")

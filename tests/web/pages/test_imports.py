@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.markup import joined_tags
 from tests.served import Reached
 from tests.served_here import served_here
 
@@ -43,7 +44,7 @@ def anthropic(name: str, **more: Any) -> dict[str, Any]:
 def fields_of(html: str) -> dict[str, list[str]]:
     """What a browser would send of the form that takes: its hidden, text and ticked fields."""
     fields: dict[str, list[str]] = {}
-    for tag in re.findall(r"<input [^>]*>", html):
+    for tag in re.findall(r"<input [^>]*>", joined_tags(html)):
         found = dict(re.findall(r'([\w-]+)="([^"]*)"', tag))
         if "name" in found and ('type="checkbox"' not in tag or " checked" in tag):
             fields.setdefault(found["name"], []).append(unescape(found.get("value", "")))
@@ -187,7 +188,7 @@ async def test_a_known_key_cannot_be_put_back(page: httpx.AsyncClient) -> None:
     assert answer.status_code == 422
     assert "holds the value of a key" in answer.text
     assert KEY not in answer.text
-    assert 'name="back:0" value="0" checked' in answer.text
+    assert 'name="back:0" value="0" checked' in joined_tags(answer.text)
 
 
 async def test_a_script_is_told_what_was_replaced(script: httpx.AsyncClient) -> None:
@@ -458,8 +459,9 @@ PYTHON = "def price(sku: str) -> str:\n    'Doc.'\n    return sku\n\n\nclass Kep
 async def reader_of(page: httpx.AsyncClient, text: str, name: str = "tools.py") -> dict[str, str]:
     """The hidden fields of the form that reads a Python file with an interpreter."""
     answer = await page.post("/import", files=[("file", (name, text))])
-    found = re.search(r'<form method="post" action="/import/read".*?</form>', answer.text, re.S)
-    assert found, answer.text
+    html = joined_tags(answer.text)
+    found = re.search(r'<form method="post" action="/import/read".*?</form>', html, re.S)
+    assert found, html
     fields = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', found[0])
     assert "This runs the file’s code with that interpreter" in found[0]
     return dict(fields)

@@ -13,6 +13,7 @@ import pytest
 from playground.core.servers import Server, fingerprint
 from tests.engine.running import running
 from tests.executors.mcp_servers import by_stdio
+from tests.markup import joined_tags
 from tests.web.asking import JSON, PAGE
 from tests.web.test_providers import Asked
 
@@ -53,7 +54,7 @@ async def test_a_server_from_the_form_to_its_tools(tmp_path: Path) -> None:
         page = (await asked.get("/servers/fine", PAGE)).body.decode()
         tool = next(one for one in data(await asked.get("/servers/fine", JSON))["tools"])
         chosen = f"{tool['fingerprint']} {tool['name']}"
-        assert f'value="{chosen}" checked' in page
+        assert f'value="{chosen}" checked' in joined_tags(page)
         taken = await asked.post("/servers/fine/take", {"tools": chosen}, PAGE)
         assert taken.header("location") == "/servers/fine?taken=1#tools"
         assert (await engine.library.tool("add")).config == {"server": "fine", "tool": "add"} | (

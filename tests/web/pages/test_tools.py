@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from playground.core.tools import FREEFORM
+from tests.markup import joined_tags
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +38,7 @@ async def test_what_a_tool_takes_is_kept(
     tool = (await page.get("/tools/write", headers={"accept": "application/json"})).json()
     assert (tool["format"], tool["parameters"]) == (format, parameters)
     assert tool["eager"] == ("eager" in typed)
-    shown = (await page.get("/tools/write")).text
+    shown = joined_tags((await page.get("/tools/write")).text)
     takes = (format or {}).get("syntax", "text") if format else "json"
     assert f'value="{takes}" checked' in shown
 
@@ -122,7 +123,7 @@ async def test_nothing_of_a_config_is_lost_by_the_form(page: httpx.AsyncClient) 
     config = {"cases": [{"when": {"/a": 1}, "result": "b"}], "result": " ", "delay_s": 0.25}
     await kept(page, "rich", config=config)
     form = {**FORM, "name": "rich", "original": "rich", "parameters": '{"type": "object"}'}
-    shown = (await page.get("/tools/rich")).text
+    shown = joined_tags((await page.get("/tools/rich")).text)
     rest = html.unescape(
         shown.split('<textarea name="rest_mock"')[1].split(">\n", 1)[1].split("</textarea>")[0]
     )

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from tests.executors.mcp_servers import by_stdio
+from tests.markup import joined_tags
 from tests.served import Reached, rested
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp", "script")]
@@ -189,6 +190,7 @@ async def test_a_server_s_tool_that_is_open_and_untouched_runs_at_the_first_clic
 
 def editor(html: str) -> dict[str, str]:
     """The fields of the editor of a tool of a server, as a browser sends them untouched."""
+    html = joined_tags(html)
     form = html[html.index('<form id="tool"') :]
     form = form[: form.index("</form>")]
     sent = {}
@@ -204,7 +206,9 @@ def editor(html: str) -> dict[str, str]:
 
 def inputs(html: str) -> dict[str, str]:
     """The hidden fields of the panel."""
-    return dict(re.findall(r'<input type="hidden" name="(try_\w+)" value="([^"]*)"', html))
+    return dict(
+        re.findall(r'<input type="hidden" name="(try_\w+)" value="([^"]*)"', joined_tags(html))
+    )
 
 
 async def test_without_script_the_panel_is_a_form(page: httpx.AsyncClient) -> None:

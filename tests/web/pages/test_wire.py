@@ -7,6 +7,7 @@ import re
 import httpx
 import pytest
 
+from tests.markup import joined_tags
 from tests.served import rested
 
 pytestmark = pytest.mark.anyio
@@ -40,12 +41,12 @@ async def test_files_of_the_very_bytes(script: httpx.AsyncClient) -> None:
 
 async def test_what_is_masked_is_marked(script: httpx.AsyncClient) -> None:
     here = await asked(script, "[[fault:http-401-echo-key]] hello")
-    html = (await script.get(here + "/recordings/1", headers=HTMX)).text
+    html = joined_tags((await script.get(here + "/recordings/1", headers=HTMX)).text)
     stars = re.search(r'<mark class="masked" title="(\d+) bytes masked">(\*+)</mark>', html)
     assert stars is not None
     assert int(stars[1]) == len(stars[2])
     assert f"{stars[1]} bytes masked</h3>" in html
-    hexed = (await script.get(here + "/recordings/1?as=hex", headers=HTMX)).text
+    hexed = joined_tags((await script.get(here + "/recordings/1?as=hex", headers=HTMX)).text)
     assert '<mark class="masked">2a 2a' in hexed
 
 
@@ -64,7 +65,7 @@ async def test_frames_and_search_lead_to_the_bytes(script: httpx.AsyncClient) ->
     assert f'data-jump="wirerow-1-{hit["row"]}"' in found
     link = re.search(r'hx-get="([^"]+)"', found)
     assert link is not None
-    there = (await script.get(link[1].replace("&amp;", "&"), headers=HTMX)).text
+    there = joined_tags((await script.get(link[1].replace("&amp;", "&"), headers=HTMX)).text)
     assert '<mark class="hit">message_stop</mark>' in there
     none = (await script.get(here + "/wire?q=nowhere", headers=HTMX)).text
     assert "No place in the bytes holds “nowhere”" in none

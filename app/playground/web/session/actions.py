@@ -294,7 +294,7 @@ async def change_settings(request: Request) -> Response:
         async with site.engine.sessions.holding(session_id) as live:
             drawn = await drawn_setup(site, live, await site.view(live))
         status = 422 if outcome.refused else 200
-        return HTMLResponse(drawn + refused_fields(outcome.refused), status)
+        return HTMLResponse(drawn + refused_fields(site.env, outcome.refused), status)
     if outcome.refused:
         raise BadInput(" ".join((*outcome.refused.values(), "All other changes are saved.")))
     return answer(request, {"ok": True}, location=_here(request))

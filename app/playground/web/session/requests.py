@@ -103,7 +103,7 @@ async def prompt_image(request: Request) -> Response:
     responses:
       200: {description: The image., content: {image/*: {}}}
     """
-    seq = _number(request, "number")
+    seq = request.path_params["number"]
     async with site_of(request).engine.sessions.holding(request.path_params["id"]) as live:
         prompts = (item for item in live.session.items if isinstance(item, Prompt))
         images = next((item.images for item in prompts if item.seq == seq), ())
@@ -128,8 +128,8 @@ def _of_result(session: Session, call_id: str) -> Sequence[Content]:
 
 
 def _image(images: Sequence[Content], request: Request) -> Response:
-    place = _number(request, "place")
-    if not 0 <= place < len(images):
+    place: int = request.path_params["place"]
+    if place >= len(images):
         raise NotFound("There is no such image in this session.")
     try:
         raw = base64.b64decode(images[place].data)
@@ -137,11 +137,6 @@ def _image(images: Sequence[Content], request: Request) -> Response:
         raise NotFound("This image cannot be read: its base64 is broken.") from None
     # Its declared type is ignored: a tool, or an imported log, may declare anything.
     return Response(raw, 200, IMAGE_HEADERS, media_type(raw) or "application/octet-stream")
-
-
-def _number(request: Request, name: str) -> int:
-    text: str = request.path_params[name]
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else -1
 
 
 # A request as code: curl and Python, in any protocol.

@@ -162,7 +162,8 @@ async def more_cards(request: Request) -> Response:
       200: {description: Pieces of the page., content: {text/html: {}}}
     """
     site, session_id = site_of(request), request.path_params["id"]
-    shown, number = shown_from(request.query_params.get("shown", "")), _turn_number(request)
+    shown = shown_from(request.query_params.get("shown", ""))
+    number: int = request.path_params["turn"]
     if (seq := seq_asked(request.query_params)) is not None:
         html = await cards_at(site, session_id, seq, shown, number)
         return HTMLResponse(html)
@@ -171,13 +172,6 @@ async def more_cards(request: Request) -> Response:
         cursor = site.engine.sessions.cursor
     drawn = await asyncio.to_thread(more_cards_shown, site.env, view, number)
     return HTMLResponse(drawn + stream_fragment(site.env, view, cursor))
-
-
-def _turn_number(request: Request) -> int:
-    number: str = request.path_params["turn"]
-    if not (number.isascii() and number.isdigit() and len(number) < 10):
-        raise BadInput("A turn is named by its number; reload the page.")
-    return int(number)
 
 
 async def one_block(request: Request) -> Response:
@@ -277,7 +271,8 @@ async def recording(request: Request) -> Response:
     responses:
       200: {description: The bytes., content: {text/plain: {}, text/html: {}}}
     """
-    site, session_id, number = site_of(request), request.path_params["id"], _number(request)
+    site, session_id = site_of(request), request.path_params["id"]
+    number = request.path_params["number"]
     await _sent(request, number)
     data = _joined(await site.engine.log.chunks(session_id, number))
     span = _span(request, len(data))
@@ -303,7 +298,7 @@ async def recorded_bytes(request: Request) -> Response:
     responses:
       200: {description: The file., content: {application/octet-stream: {}}}
     """
-    site, number = site_of(request), _number(request)
+    site, number = site_of(request), request.path_params["number"]
     _, title = await _sent(request, number)
     data = _joined(await site.engine.log.chunks(request.path_params["id"], number))
     return download(data, f"{title} answer {number}.bin")
@@ -312,7 +307,8 @@ async def recorded_bytes(request: Request) -> Response:
 async def frames(request: Request) -> Response:
     """GET /sessions/ID/recordings/N/frames?start=A&end=B&first=K: lists the frames of a
     recording."""
-    site, session_id, number = site_of(request), request.path_params["id"], _number(request)
+    site, session_id = site_of(request), request.path_params["id"]
+    number = request.path_params["number"]
     await _sent(request, number)
     async with site.engine.sessions.holding(session_id) as live:
         sections = (await site.engine.sessions.wire(live)).sections
@@ -342,7 +338,7 @@ async def more_rows(request: Request) -> Response:
     responses:
       200: {description: Rows of the page., content: {text/html: {}}}
     """
-    site, number = site_of(request), _number(request)
+    site, number = site_of(request), request.path_params["number"]
     async with site.engine.sessions.holding(request.path_params["id"]) as live:
         view = await site.view(live)
         if not 0 < number <= len(view.wire.sections):
@@ -384,7 +380,7 @@ async def request_sent(request: Request) -> Response:
       200: {description: The body of the request., content: {text/plain: {}, text/html: {}}}
     """
     site = site_of(request)
-    sent, _ = await _sent(request, _number(request), "request")
+    sent, _ = await _sent(request, request.path_params["number"], "request")
     if wants(request) == "htmx":
         return HTMLResponse(drawn_request(site.env, sent))
     return PlainTextResponse(sent.body)
@@ -397,14 +393,15 @@ async def request_body(request: Request) -> Response:
     responses:
       200: {description: The file., content: {application/octet-stream: {}}}
     """
-    number = _number(request)
+    number = request.path_params["number"]
     sent, title = await _sent(request, number, "request")
     return download(sent.body.encode("utf-8", "replace"), f"{title} request {number}.json")
 
 
 async def request_changed(request: Request) -> Response:
     """GET /sessions/ID/requests/N/changes: compares request N with the one before it."""
-    site, session_id, number = site_of(request), request.path_params["id"], _number(request)
+    site, session_id = site_of(request), request.path_params["id"]
+    number = request.path_params["number"]
     if number == 1:
         raise NotFound("This is the first request of its session; there is none before it.")
     async with site.engine.sessions.holding(session_id) as live:
@@ -447,12 +444,6 @@ async def _sent(request: Request, number: int, what: str = "recording") -> tuple
 
 def _joined(chunks: Sequence[Chunk]) -> bytes:
     return b"".join(chunk.data for chunk in chunks)
-
-
-def _number(request: Request) -> int:
-    """The number of a turn in the path; 0, which is never used, for anything else."""
-    text: str = request.path_params["number"]
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def _span(request: Request, most: int) -> Span:

@@ -21,7 +21,7 @@ from playground.core.settings import Profile, Settings
 from playground.core.tools import Tool, ToolResult
 from playground.render.blocks import Touch, block, frame_html, part_block
 from playground.render.environment import partial
-from playground.render.filters import pretty, shown
+from playground.render.filters import pretty
 from playground.render.limits import LIFTED, bounds, limit_text
 from playground.render.paging import CARDS, end_of
 from playground.render.view import View
@@ -297,10 +297,9 @@ def _tool_row(tool: Tool, kind: str, chosen: set[str]) -> ToolRow:
     return ToolRow(tool.name, kind, words, tool.name in chosen)
 
 
-def refused_fields(refused: Mapping[str, str]) -> str:
+def refused_fields(env: Environment, refused: Mapping[str, str]) -> str:
     """The sentences on fields that were not saved, for the script that shows them there."""
-    line = Markup('<p data-refused="{}">{}</p>')
-    return "".join(line.format(name, shown(sentence)) for name, sentence in refused.items())
+    return env.get_template("_refused.html").render(refused=refused)
 
 
 # The panel for a manual answer: earlier results, similar calls, a check of the text ------------

@@ -191,7 +191,7 @@ async def return_to(request: Request) -> Response:
     """
     library, name = site_of(request).engine.library, request.path_params["name"]
     number = request.path_params["number"]
-    was = [version for version in await library.versions(name) if str(version.number) == number]
+    was = [version for version in await library.versions(name) if version.number == number]
     if not was:
         raise NotFound(f"There is no version {number} of {name!r}.")
     return await _saved(request, replace(was[0].tool, name=name), name)
