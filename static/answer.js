@@ -6,7 +6,6 @@ import { told } from "./drafts.js";
 import { carried, thumb, whyNot } from "./images.js";
 import { say } from "./toasts.js";
 
-const $ = (id) => document.getElementById(id);
 const FORM = "form[data-answers]";
 const CHECK_MS = 250;
 // A longer text is set at once, and cannot be undone.

@@ -3,7 +3,6 @@
 
 import { reach } from "./later.js";
 
-const track = () => document.getElementById("track");
 const segments = () => [...document.querySelectorAll("#track rect[data-block]")];
 
 function under(event) {
