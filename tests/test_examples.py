@@ -1,0 +1,96 @@
+"""The files of examples/ are run by the commands of its README."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.commands.conftest import Typed
+from tests.commands.conftest import typed as typed  # the fixture
+from tests.served import END_S, ROOT, START_S, command, environment, ran
+from tests.served_here import served_here
+
+EXAMPLES = ROOT / "examples"
+README = (EXAMPLES / "README.md").read_text("utf-8")
+COMMANDS = re.findall(r"`((?:\w+=\w+ )?playground [^`]*)`", README)
+RESULTS = {
+    "--tools ./tools.json": "Oslo: rain, 11 degrees",
+    "--tools ./tools.py": "68.0",
+    "batch.yaml": "4 of 4 runs passed",
+}
+"""What a command prints, by words in it."""
+
+
+def find_command(words: str) -> list[str]:
+    """The words after `playground` of the first command in the README with these."""
+    line = next(line for line in COMMANDS if words in line)
+    return shlex.split(line.partition("playground ")[2])
+
+
+def test_every_file_is_in_the_readme() -> None:
+    files = {path.name for path in EXAMPLES.iterdir() if path.is_file()} - {"README.md"}
+    assert set(re.findall(r"^\| `([\w.]+)`", README, re.M)) == files
+
+
+@pytest.mark.parametrize("words", RESULTS)
+def test_a_command_works(typed: Typed, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    monkeypatch.chdir(EXAMPLES)
+    code, printed, _ = typed(*find_command(words))
+    assert code == 0
+    assert RESULTS[words] in printed
+
+
+def test_the_tools_are_accepted_by_every_provider(typed: Typed) -> None:
+    code, _, _ = typed("lint", str(EXAMPLES / "tools.json"))
+    assert code == 0
+
+
+@pytest.mark.slow
+def test_the_scenario_answers_about_an_order(tmp_path: Path) -> None:
+    words = find_command("simulate")
+    words[words.index("--port") + 1] = "0"
+    process = subprocess.Popen(
+        command(*words, "--pace", "0"),
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=EXAMPLES,
+        env=environment(),
+    )
+    assert process.stdout is not None
+    try:
+        url = process.stdout.readline().split(" on ")[1].split()[0]
+        asks = [each.replace("http://127.0.0.1:9000", url) for each in find_command("my order")]
+        tools = str(EXAMPLES / "tools.json")
+        asks = [tools if each == "./tools.json" else each for each in asks]
+        done = ran(*asks, cwd=tmp_path, ANTHROPIC_API_KEY="any")
+        assert done.returncode == 0, done.stderr
+        assert '{"state": "shipped", "days": 2}' in done.stdout
+        assert "Order A1000 is shipped" in done.stdout
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(END_S) == 0
+    finally:
+        process.kill()
+        process.wait(END_S)
+        process.stdout.close()
+
+
+def test_the_script_runs_the_calls_and_prints_the_answer(tmp_path: Path) -> None:
+    with served_here(tmp_path / "api.db", PLAYGROUND_HOME=str(tmp_path)) as server:
+        link = server.line.partition(" on ")[2]
+        done = subprocess.run(
+            [sys.executable, "api.py", link],
+            cwd=EXAMPLES,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=START_S,
+        )
+    assert done.returncode == 0, done.stderr
+    assert "calculator {'expression': '17*23'}" in done.stdout
+    assert "391" in done.stdout.splitlines()[-1]
