@@ -14,7 +14,7 @@ const MOST_UNDONE = 20;
 
 function choose() {
   const chosen = document.querySelector("input[name=answered_by]:checked")?.value;
-  for (const fields of document.querySelectorAll("fieldset.kind")) fields.hidden = fields.dataset.kind !== chosen;
+  for (const fields of document.querySelectorAll("fieldset.kind")) fields.hidden = !fields.dataset.kind.split(" ").includes(chosen);
   const takes = document.querySelector("input[name=takes]:checked")?.value;
   for (const part of document.querySelectorAll("[data-takes]")) part.hidden = !part.dataset.takes.split(" ").includes(takes);
 }

@@ -12,7 +12,7 @@ import pytest
 from playground.core.events import CallChecked, CallDecided, CallReturned, CallStarted
 from playground.core.rules import Rule
 from playground.core.session import Session
-from playground.core.tools import Tool, ToolResult, text_result
+from playground.core.tools import AnsweredBy, Tool, ToolResult, text_result
 from playground.engine import decisions
 from playground.engine.decisions import DecisionRequest
 from playground.engine.engine import Engine
@@ -48,7 +48,7 @@ class Held:
         return text_result("ran" if same else "nothing was run", is_error=not same)
 
 
-def of_kind(engine: Engine, kind: str, one: Held) -> Held:
+def of_kind(engine: Engine, kind: AnsweredBy, one: Held) -> Held:
     engine.executors.by_kind = {**engine.executors.by_kind, kind: one}
     return one
 

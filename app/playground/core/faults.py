@@ -19,7 +19,7 @@ from typing import Any
 from playground.core.errors import BadInput
 from playground.core.events import Decision
 from playground.core.session import Call, Session
-from playground.core.tools import Content, Tool, ToolResult, text_result
+from playground.core.tools import TOOL_KINDS, Content, Tool, ToolResult, text_result
 
 SLOW_S = 10.0
 """Seconds by which a slow answer is delayed."""
@@ -187,18 +187,7 @@ def staged(
 
 def failure(tool: Tool | None) -> str:
     """An error message in the style of the tool's executor."""
-    match tool.answered_by if tool is not None else "":
-        case "python":
-            return "RuntimeError: the database connection was lost"
-        case "http":
-            return "The server answered 500 Internal Server Error."
-        case "mcp":
-            return "The server answered with an error: Internal error (-32603)."
-        case "workspace":
-            return "Input/output error: the disk did not answer."
-        case "person":
-            return "The user could not be reached."
-    return "The tool failed: internal error."
+    return TOOL_KINDS[tool.answered_by if tool is not None else "mock"].failure
 
 
 def rows() -> str:

@@ -50,6 +50,12 @@ class Provider:
     hints: tuple[Hint, ...] = ()
     hosts: tuple[str, ...] = ()
 
+    @property
+    def origin(self) -> str:
+        """`scheme://host:port` of its address, or "" if it has none."""
+        parts = urlsplit(self.profile.base_url)
+        return f"{parts.scheme}://{parts.netloc}" if parts.netloc else ""
+
     def is_at(self, base_url: str) -> bool:
         """Whether `base_url` belongs to it: compares the host, on this machine the port.
 

@@ -5,10 +5,62 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, get_args
 
 AnsweredBy = Literal["mock", "python", "http", "mcp", "person", "workspace"]
-ANSWERED_BY: tuple[AnsweredBy, ...] = ("mock", "python", "http", "mcp", "person", "workspace")
+ANSWERED_BY: tuple[AnsweredBy, ...] = get_args(AnsweredBy)
+
+
+@dataclass(frozen=True)
+class ToolKind:
+    """What the program says of a kind of tools, besides its executor.
+
+    `label` is its name in the editor of tools, `about` what an import shows, `failure` the error
+    that a staged fault answers with. `runs` is whether a call runs anything. Where `chosen` is
+    False the editor does not offer it: such tools come from a server or with the program.
+    """
+
+    label: str
+    about: str
+    failure: str
+    runs: bool = True
+    chosen: bool = True
+
+
+TOOL_KINDS: Mapping[AnsweredBy, ToolKind] = {
+    "mock": ToolKind(
+        "Mock",
+        "Nothing runs: a made-up result.",
+        "The tool failed: internal error.",
+        runs=False,
+    ),
+    "python": ToolKind(
+        "Python",
+        "Python, as you, on this computer",
+        "RuntimeError: the database connection was lost",
+    ),
+    "http": ToolKind("HTTP", "An HTTP request", "The server answered 500 Internal Server Error."),
+    "person": ToolKind(
+        "You",
+        "Nothing runs: you answer each call.",
+        "The user could not be reached.",
+        runs=False,
+    ),
+    "mcp": ToolKind(
+        "MCP",
+        "A tool of an MCP server",
+        "The server answered with an error: Internal error (-32603).",
+        chosen=False,
+    ),
+    "workspace": ToolKind(
+        "Workspace",
+        "A workspace tool",
+        "Input/output error: the disk did not answer.",
+        chosen=False,
+    ),
+}
+"""A row for each member of AnsweredBy, in the order of the editor."""
+
 SHIPPED = "shipped:"
 """The place of a Python file of this program, wherever it is installed: sessions stay valid."""
 

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from playground.core.servers import Accepted, Server
-from playground.core.tools import Tool, ToolResult, text_result
+from playground.core.tools import TOOL_KINDS, AnsweredBy, Tool, ToolResult, text_result
 from playground.executors.executor import CallCheck, Executor, Invocation, Lasting, Report
 from playground.executors.http import Http
 from playground.executors.mcp.executor import Mcp
@@ -24,7 +24,9 @@ class Executors:
     """`by_kind` has one for each `answered_by` except `person`, for which nothing is run; `lasting`
     are those with state between calls."""
 
-    def __init__(self, by_kind: Mapping[str, Executor], lasting: Sequence[Lasting] = ()) -> None:
+    def __init__(
+        self, by_kind: Mapping[AnsweredBy, Executor], lasting: Sequence[Lasting] = ()
+    ) -> None:
         self.by_kind = by_kind
         self._lasting = lasting
         self._places = asyncio.Semaphore(AT_ONCE)
@@ -59,7 +61,7 @@ class Executors:
         if executor is None:
             sentence = f"A {kind} tool is not run by this program; answer the call by hand."
             return text_result(sentence, is_error=True, kind="failed")
-        if kind == "mock":
+        if not TOOL_KINDS[kind].runs:
             invocation.deadline.begun = True
             return await self._within_limits(executor, invocation, report)
         waits = self._places.locked()
@@ -102,7 +104,12 @@ def executors(
     mcp = mcp or Mcp(_no_servers)
     http = Http(keys or Keys())
     python = Python()
-    by_kind: dict[str, Executor] = {"mock": Mock(), "python": python, "http": http, "mcp": mcp}
+    by_kind: dict[AnsweredBy, Executor] = {
+        "mock": Mock(),
+        "python": python,
+        "http": http,
+        "mcp": mcp,
+    }
     if workspace is None:
         return Executors(by_kind, [python, mcp])
     return Executors({**by_kind, "workspace": workspace}, [python, mcp, workspace])

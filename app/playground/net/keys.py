@@ -20,29 +20,6 @@ from playground.core.providers import KEY_NAME, OWN_PROTOCOLS, PROVIDERS
 from playground.core.settings import Profile
 from playground.secrets.redaction import Redactor
 
-DEFAULT_ORIGINS: Mapping[str, str] = {
-    "ANTHROPIC_API_KEY": "https://api.anthropic.com",
-    "OPENAI_API_KEY": "https://api.openai.com",
-    "GOOGLE_API_KEY": "https://generativelanguage.googleapis.com",
-    "GEMINI_API_KEY": "https://generativelanguage.googleapis.com",
-    "OLLAMA_API_KEY": "https://ollama.com",
-    "MISTRAL_API_KEY": "https://api.mistral.ai",
-    "GROQ_API_KEY": "https://api.groq.com",
-    "OPENROUTER_API_KEY": "https://openrouter.ai",
-    "DEEPSEEK_API_KEY": "https://api.deepseek.com",
-    "XAI_API_KEY": "https://api.x.ai",
-    "TOGETHER_API_KEY": "https://api.together.xyz",
-    "FIREWORKS_API_KEY": "https://api.fireworks.ai",
-    "CEREBRAS_API_KEY": "https://api.cerebras.ai",
-    "HF_TOKEN": "https://router.huggingface.co",
-    "HUGGING_FACE_HUB_TOKEN": "https://router.huggingface.co",
-    "PERPLEXITY_API_KEY": "https://api.perplexity.ai",
-    "PPLX_API_KEY": "https://api.perplexity.ai",
-    "VERTEX_ACCESS_TOKEN": "https://aiplatform.googleapis.com",
-    "LITELLM_API_KEY": "http://127.0.0.1:4000",
-    "AZURE_OPENAI_API_KEY": "",  # each resource has its own, in AZURE_OPENAI_ENDPOINT
-}
-
 SAME: Mapping[str, tuple[str, ...]] = {
     "GEMINI_API_KEY": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
     "GOOGLE_API_KEY": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
@@ -50,6 +27,15 @@ SAME: Mapping[str, tuple[str, ...]] = {
     "PERPLEXITY_API_KEY": ("PERPLEXITY_API_KEY", "PPLX_API_KEY"),
 }
 """Alternative names of one key, in order of precedence, as in the provider's own client."""
+
+DEFAULT_ORIGINS: Mapping[str, str] = {
+    name: provider.origin
+    for provider in PROVIDERS
+    if provider.profile.key_name
+    for name in SAME.get(provider.profile.key_name, (provider.profile.key_name,))
+} | {"VERTEX_ACCESS_TOKEN": "https://aiplatform.googleapis.com"}
+"""The origin of each key's provider. Vertex has one more in each region. An Azure resource has its
+own, in AZURE_OPENAI_ENDPOINT: none is here."""
 
 ADDRESS_NAMES: Mapping[str, str] = {"AZURE_OPENAI_API_KEY": "AZURE_OPENAI_ENDPOINT"}
 """The variable that moves a key's provider, if it is not X_BASE_URL for X_API_KEY."""

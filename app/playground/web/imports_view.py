@@ -11,18 +11,9 @@ from jinja2 import Environment
 
 from playground.core.serialization import to_data
 from playground.core.servers import Replaced, Server
-from playground.core.tools import Tool
+from playground.core.tools import TOOL_KINDS, Tool
 from playground.schema.http_parameters import url_shown
 from playground.web.tools.parameter_rows import parameter_rows
-
-_KINDS = {
-    "mock": "Nothing runs: a made-up result.",
-    "person": "Nothing runs: you answer each call.",
-    "python": "Python, as you, on this computer",
-    "http": "An HTTP request",
-    "mcp": "A tool of an MCP server",
-    "workspace": "A workspace tool",
-}
 
 
 @dataclass(frozen=True)
@@ -135,7 +126,7 @@ def import_page(env: Environment, page: ImportPage) -> str:
     servers = [row for row in page.rows if row.is_server]
     ready = [row for row in page.rows if not row.problem]
     return env.get_template("import.html").render(
-        page=page, tools=tools, servers=servers, ready=ready, kinds=_KINDS
+        page=page, tools=tools, servers=servers, ready=ready, kinds=TOOL_KINDS
     )
 
 

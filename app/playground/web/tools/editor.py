@@ -103,6 +103,7 @@ class ToolForm:
     rest_mcp: str = ""
     rest_person: str = ""
     rest_workspace: str = ""
+    rest_other: str = ""
 
     @property
     def parameter_rows(self) -> list[ParameterRow]:
@@ -123,7 +124,7 @@ def tool_form(tool: Tool, face: str = "json") -> ToolForm:
     """The editor's fields for a saved tool."""
     shown: dict[str, Any] = {}
     rest = dict(tool.config)
-    for name, (key, write, read) in _FIELDS[tool.answered_by].items():
+    for name, (key, write, read) in FIELDS.get(tool.answered_by, {}).items():
         text = write(rest[key]) if key in rest else ""
         if text.strip() and "\r" not in text and _same(read, text, rest[key]):
             shown[name] = text if name not in _TICKED else True
@@ -150,7 +151,7 @@ def tool_form(tool: Tool, face: str = "json") -> ToolForm:
     )
     if "result" in rest and tool.answered_by == "mock":
         shown |= _result_fields(rest)
-    shown[f"rest_{tool.answered_by}"] = pretty(rest) if rest else ""
+    shown[_rest_field(tool.answered_by)] = pretty(rest) if rest else ""
     return replace(form, **shown)
 
 
@@ -206,9 +207,14 @@ def field_of(pointer: str, kind: str) -> str:
     parts = pointer.split("/")[1:] or [""]
     if parts[0] == "config":
         key = parts[1] if len(parts) > 1 else ""
-        named = [name for name, (field, _, _) in _FIELDS.get(kind, {}).items() if field == key]
-        return named[0] if named else f"rest_{kind}"
+        named = [name for name, (field, _, _) in FIELDS.get(kind, {}).items() if field == key]
+        return named[0] if named else _rest_field(kind)
     return parts[0] if parts[0] in {field.name for field in fields(ToolForm)} else ""
+
+
+def _rest_field(kind: str) -> str:
+    """The field with the rest of the config; a kind without fields of its own has that alone."""
+    return f"rest_{kind}" if kind in FIELDS else "rest_other"
 
 
 def _takes(tool: Tool) -> str:
@@ -225,10 +231,10 @@ def _config(form: ToolForm) -> dict[str, Any]:
     kind = form.answered_by
     if kind not in ANSWERED_BY:
         return {}
-    place = f"/config/rest_{kind}"
-    rest = str(getattr(form, f"rest_{kind}"))
+    place = f"/config/{_rest_field(kind)}"
+    rest = str(getattr(form, _rest_field(kind)))
     config = _json_field(rest, place) if rest.strip() else {}
-    for name, (key, _, read) in _FIELDS[kind].items():
+    for name, (key, _, read) in FIELDS.get(kind, {}).items():
         typed = getattr(form, name)
         if not (typed if isinstance(typed, bool) else typed.strip()):
             continue
@@ -362,7 +368,7 @@ _TICK: tuple[Write, Read] = (_tick_text, lambda text: True)
 _OFF: tuple[Write, Read] = (lambda value: "on" if value is False else "", lambda text: False)
 _TICKED = ("is_error", "private", "fresh")
 
-_FIELDS: Mapping[str, Mapping[str, tuple[str, Write, Read]]] = {
+FIELDS: Mapping[str, Mapping[str, tuple[str, Write, Read]]] = {
     "mock": {
         "result": ("result", _result_text, _result),
         "is_error": ("is_error", *_TICK),

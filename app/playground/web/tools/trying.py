@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from playground.core.errors import BadInput, BadTool, NotFound, PlaygroundError, Refused
 from playground.core.events import Problem
 from playground.core.serialization import to_data
-from playground.core.tools import Tool, text_result
+from playground.core.tools import TOOL_KINDS, Tool, text_result
 from playground.engine.redaction import check_tools
 from playground.engine.try_tool import STEP_S, Try, TryCheck, TryRequest
 from playground.exchange.tool_export import OnWire, results_data, wire_results
@@ -269,10 +269,6 @@ def _number(text: str) -> int | None:
 # The panel, assembled from the engine: for the page of tools, and standalone.
 
 
-RUNS_NOTHING = ("mock", "person")
-"""Executors of tools that may be tried while they are switched off."""
-
-
 @dataclass(frozen=True)
 class TypedArguments:
     """The arguments in the form: its fields, or `text` in mode json."""
@@ -397,7 +393,7 @@ def answer_problems(tool: Tool, text: str) -> tuple[Problem, ...]:
 
 async def is_off(site: Site, tool: Tool, name: str) -> bool:
     """Whether a user has to switch it on before it may run."""
-    if tool.answered_by in RUNS_NOTHING or not name:
+    if not TOOL_KINDS[tool.answered_by].runs or not name:
         return False
     entries = await site.engine.library.entries()
     return any(entry.tool.name == name and not entry.enabled for entry in entries)

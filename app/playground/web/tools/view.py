@@ -17,7 +17,7 @@ from markupsafe import Markup
 from playground.core.events import Problem
 from playground.core.rules import KEEPS_BACK, LETS_THROUGH, Rule
 from playground.core.serialization import to_data
-from playground.core.tools import Content, Tool, ToolResult
+from playground.core.tools import TOOL_KINDS, Content, Tool, ToolResult
 from playground.core.value_diff import LineChange, line_changes
 from playground.exchange.tool_export import OnWire
 from playground.render.arguments import LAYOUT_LIMIT, FieldRow, LayoutToken, flat_rows, lay_out
@@ -27,20 +27,10 @@ from playground.render.filters import duration, pretty, size
 from playground.schema.outline import TYPES
 from playground.store.library import LibraryEntry, Version
 from playground.web.session.wire_view import COPIED_LIMIT, NAMES, SHORT_NAMES, shortened
-from playground.web.tools.editor import FACES, Clash, Editor, Judged, finding_places
+from playground.web.tools.editor import FACES, FIELDS, Clash, Editor, Judged, finding_places
 
 MOST_FINDINGS = 40
 MOST_VERSIONS = 50
-
-KINDS = (
-    ("mock", "Mock"),
-    ("python", "Python"),
-    ("http", "HTTP"),
-    ("person", "You"),
-    ("mcp", "MCP"),
-    ("workspace", "Workspace"),
-)
-"""The executors; the last two cannot be chosen, but are shown if used."""
 
 FACE_TITLES = tuple(zip(FACES, ("Form", "JSON Schema", "Python"), strict=True))
 
@@ -134,7 +124,8 @@ def _editor_values(editor: Editor) -> dict[str, object]:
         "form": editor.form,
         "judged": editor.judged,
         "errors": editor.errors,
-        "kinds": KINDS,
+        "kinds": TOOL_KINDS,
+        "without_fields": [kind for kind in TOOL_KINDS if kind not in FIELDS],
         "faces": FACE_TITLES,
         "types": TYPES,
         "fixes": FIXES,
