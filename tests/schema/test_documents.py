@@ -1,7 +1,14 @@
-"""The published schemas are those of docs/, and say what the code says."""
+"""The published schemas are those of docs/, and say what the code says.
+
+    python -m tests.schema.test_documents
+
+writes what is a copy of another: the definitions of a tool in the schema of batches, from the
+schema of tools, and all of docs/schemas.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
@@ -26,12 +33,13 @@ def test_a_published_schema_is_a_schema_and_the_same_in_docs(name: File) -> None
     jsonschema_rs.meta.validate(published_schema(name))
     copies = [ROOT / "app/playground/schema/published", ROOT / "docs/schemas"]
     first, second = ((folder / f"{name}.schema.json").read_text("utf-8") for folder in copies)
-    assert first == second
+    assert first == second, "Run `python -m tests.schema.test_documents`."
 
 
 def test_a_batch_defines_tools_as_a_tool_file_does() -> None:
     batch, tools = published_schema("batch")["$defs"], published_schema("tools")["$defs"]
-    assert {name: batch[name] for name in tools} == tools
+    copied = {name: batch.get(name) for name in tools}
+    assert copied == tools, "Run `python -m tests.schema.test_documents`."
 
 
 def test_the_schemas_name_what_the_code_names() -> None:
@@ -79,3 +87,31 @@ def test_find_fault_of_a_document_names_the_place_and_the_reason(
     else:
         assert fault.pointer == pointer
         assert sentence in fault.message
+
+
+def test_the_copies_are_written(tmp_path: Path) -> None:
+    folder = tmp_path / "app/playground/schema/published"
+    folder.mkdir(parents=True)
+    for path in (ROOT / "app/playground/schema/published").iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    tools = folder / "tools.schema.json"
+    tools.write_text(tools.read_text("utf-8").replace("who answers its calls", "who answers"))
+    write_copies(tmp_path)
+    batch = (folder / "batch.schema.json").read_text("utf-8")
+    assert '"who answers"' in batch
+    assert (tmp_path / "docs/schemas/batch.schema.json").read_text("utf-8") == batch
+
+
+def write_copies(root: Path) -> None:
+    folder, copies = root / "app/playground/schema/published", root / "docs/schemas"
+    batch = json.loads((folder / "batch.schema.json").read_text("utf-8"))
+    batch["$defs"] |= json.loads((folder / "tools.schema.json").read_text("utf-8"))["$defs"]
+    text = json.dumps(batch, indent=2, ensure_ascii=False) + "\n"
+    (folder / "batch.schema.json").write_text(text, "utf-8")
+    copies.mkdir(parents=True, exist_ok=True)
+    for path in sorted(folder.iterdir()):
+        (copies / path.name).write_bytes(path.read_bytes())
+
+
+if __name__ == "__main__":
+    write_copies(ROOT)
