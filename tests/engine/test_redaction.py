@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast, get_args, get_type_hints
 
 import pytest
 
@@ -25,7 +27,7 @@ from playground.core.events import (
     TaskEnded,
 )
 from playground.core.providers import SIMULATOR
-from playground.core.serialization import to_row
+from playground.core.serialization import from_row, to_row
 from playground.core.settings import Profile, Settings
 from playground.core.tools import Tool, text_result
 from playground.engine.decisions import DecisionRequest
@@ -43,6 +45,7 @@ from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio
 
+ROOT = Path(__file__).resolve().parents[2]
 CANARY = "sk-canary/0f1e2d3c4b5a"
 ESCAPED = "".join(f"\\u{ord(letter):04x}" for letter in CANARY)
 STARS = "*" * len(CANARY)
@@ -63,6 +66,53 @@ EVENTS: tuple[Event, ...] = (
     CallEnded("1.0", text_result("made up"), text_result(SAID)),
     ResponseFailed("error", SAID, error={"message": [SAID]}),
 )
+
+
+NOT_MASKED = {
+    # Masked before it is an event, with what was sent.
+    *("RequestSent.url", "RequestSent.body", "RequestSent.model"),
+    # Masked over the deltas of a part.
+    "PartDelta.text",
+    # Identifiers, names and digests.
+    *("RequestSent.protocol", "RequestSent.method", "ResponseStarted.request_id"),
+    *("ResponseFailed.raw_reason", "ResponseFailed.request_id", "Warned.code"),
+    *("CallChecked.call_id", "CallChecked.digest", "CallChecked.code", "CallDecided.call_id"),
+    *("CallDecided.digest", "CallDecided.rule_id", "CallDecided.fault", "CallReturned.call_id"),
+    *("CallStarted.call_id", "CallProgressed.call_id", "CallProgressed.key"),
+    *("CallExtended.call_id", "CallEnded.call_id", "CallInterrupted.call_id"),
+    *("TaskStarted.task_id", "TaskStarted.call_id", "TaskEnded.task_id", "RunStopped.call_id"),
+    *("SessionForked.parent", "RequestReceived.digest", "AnswerPassed.sha256"),
+    # Words of this program, and of rules, which are checked when they are saved.
+    *("RetryScheduled.reason", "CallChecked.asks", "CallDecided.rule", "CallReturned.why"),
+    *("TaskStarted.title", "TaskEnded.how", "RunPaused.limit", "RunPaused.message"),
+    *("RunStopped.rule", "AnswerPassed.says"),
+}
+"""Texts of events in which `redact_event` replaces nothing."""
+
+
+def text_fields() -> Iterator[tuple[Event, str]]:
+    """An event of each kind, and each field of it that is a text of any words."""
+    lines = (ROOT / "tests/public_surface/rows.jsonl").read_text("utf-8").splitlines()
+    rows = [row for table, row in map(json.loads, lines) if table == "events"]
+    events = {type(event): event for event in (from_row(row["kind"], row["body"]) for row in rows)}
+    for kind in get_args(Event):
+        hints = get_type_hints(kind)
+        for each in fields(kind):
+            if hints[each.name] in (str, str | None):
+                yield events[kind], each.name
+
+
+def test_every_text_of_an_event_is_masked_or_named_as_one_that_is_not() -> None:
+    found = set()
+    for event, name in text_fields():
+        changed: Any = replace(event, **{name: SAID})
+        if CANARY in getattr(redact_event(changed, Redactor([CANARY])), name):
+            found.add(f"{type(event).__name__}.{name}")
+    assert found - NOT_MASKED == set(), (
+        "Mask these fields in `redact_event`. If one holds no text of a user, a model or a tool, "
+        "add it to NOT_MASKED."
+    )
+    assert NOT_MASKED - found == set(), "Remove these from NOT_MASKED: they are masked or gone."
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
