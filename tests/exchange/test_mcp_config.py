@@ -163,7 +163,7 @@ SHAPES: dict[str, str] = {
     "VS Code": """{"inputs": [{"type": "promptString", "id": "key", "password": true}],
       "servers": {"vs": {"type": "stdio", "command": "docker", "args": ["run", "--rm", "-e",
       "API_KEY=${input:key}", "-v", "${workspaceFolder}/c.yaml:/app/c.yaml",
-      "ghcr.io/a/b:latest"]}}}""",
+      "images.example/a/b:latest"]}}}""",
     "settings of VS Code": """{"editor.tabSize": 2, "mcp": {"servers": {"s": {"url":
       "http://localhost:7007/mcp", "headers": {"Authorization": "Bearer ${env:A_TOKEN}"}}}}}""",
     "Cursor, by name alone": """{"linear": {"url": "https://mcp.linear.app/mcp"},
@@ -173,7 +173,7 @@ SHAPES: dict[str, str] = {
       "env": {"A_TOKEN": "«abc»"}}, "settings": {}}}, "theme": "One Dark"}""",
     "opencode": """{"$schema": "https://opencode.ai/config.json", "model": "a/b", "mcp": {
       "slack": {"type": "local", "command": ["docker", "run", "-e", "SLACK_MCP_XOXC_TOKEN=«x1»",
-      "-e", "SLACK_MCP_ADD_MESSAGE_TOOL=1", "ghcr.io/k/slack:latest"], "environment": {"A": "1"},
+      "-e", "SLACK_MCP_ADD_MESSAGE_TOOL=1", "images.example/s:latest"], "environment": {"A": "1"},
       "enabled": true}, "jira": {"type": "remote", "url": "https://mcp.atlassian.com/v1/mcp",
       "headers": {"Authorization": "Bearer {env:JIRA_TOKEN}"}, "oauth": {}}}}""",
     "Windsurf and Antigravity": """{"mcpServers": {"a": {"serverUrl": "https://a.example/mcp"},

@@ -69,7 +69,7 @@ REGISTRY = """{"$schema": "https://static.modelcontextprotocol.io/schemas/server
    "packageArguments": [{"type": "positional", "value": "serve"},
      {"type": "named", "name": "--city", "isRequired": true},
      {"type": "named", "name": "--verbose"}]},
-  {"registryType": "oci", "identifier": "docker.io/user/weather", "version": "1.0.2",
+  {"registryType": "oci", "identifier": "images.example/user/weather", "version": "1.0.2",
    "transport": {"type": "stdio"}, "runtimeArguments": [{"type": "named", "name": "--mount",
      "value": "src={src},dst=/d", "variables": {"src": {"isRequired": true}}}],
    "environmentVariables": [{"name": "A_KEY", "isRequired": true}]},
@@ -216,7 +216,7 @@ FILES: dict[str, tuple[str, list[Server | str], list[str]]] = {
                 "docker",
                 (
                     *("run", "-i", "--rm", "--mount", "src=${WEATHER_SRC},dst=/d"),
-                    *("-e", "A_KEY", "docker.io/user/weather:1.0.2"),
+                    *("-e", "A_KEY", "images.example/user/weather:1.0.2"),
                 ),
                 {"A_KEY": "${A_KEY}"},
             ),
