@@ -105,7 +105,8 @@ def text_fields() -> Iterator[tuple[Event, str]]:
 def test_every_text_of_an_event_is_masked_or_named_as_one_that_is_not() -> None:
     found = set()
     for event, name in text_fields():
-        changed: Any = replace(event, **{name: SAID})
+        values: dict[str, Any] = {name: SAID}
+        changed: Event = replace(event, **values)
         if CANARY in getattr(redact_event(changed, Redactor([CANARY])), name):
             found.add(f"{type(event).__name__}.{name}")
     assert found - NOT_MASKED == set(), (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -117,7 +117,7 @@ def simulator(folder: Path) -> Iterator[str]:
         process.stdout.close()
 
 
-def write_tools(folder: Path, *tools: dict[str, object]) -> str:
+def write_tools(folder: Path, *tools: Mapping[str, object]) -> str:
     (folder / "tools.json").write_text(json.dumps(tools or TOOLS))
     return "./tools.json"
 
