@@ -2,8 +2,8 @@
 
 From the start of the process to the last byte of the first page, in seconds of the clock and of
 CPU, with a database that is there already; and one answer on a connection that is kept open, in
-milliseconds. Ours beside the floor of `bench/floor.py`, in turn; medians. Exit 1
-where a bound does not hold. What a page weighs: `bench/page_weight.py`.
+milliseconds. Ours beside the floor of `bench/floor.py`, in turn; medians. Exit 1 where an answer is
+too slow; how long a start takes has no bound. What a page weighs: `bench/page_weight.py`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from bench.measured_processes import cores, cpu_s, end_script, pin, precede, sta
 from tests import served
 from tests.served import NO_TLS, ROOT, Served
 
-MOST_START, MOST_ANSWER_MS = 1.8, 3.0
-"""Bounds: a start as a multiple of the floor's, and the median of an answer."""
+MOST_ANSWER_MS = 3.0
+"""The bound of the median of an answer."""
 ANSWERS = 200
 PATHS = {"floor": ("/",), "ours": ("/healthz", "/store")}
 """What is asked again and again; of ours what the guard answers by itself, and a route."""
@@ -90,7 +90,6 @@ def main() -> int:
         least, cpu = (median(column) for column in zip(*starts["floor"], strict=True))
         for each, rows in starts.items():
             seconds, used = (median(column) for column in zip(*rows, strict=True))
-            sound = sound and seconds <= MOST_START * least
             print(
                 f"{each}: start to page {seconds:.2f} s (x {seconds / least:.2f}),"
                 f" CPU {used:.2f} s (x {used / cpu:.2f})",

@@ -1,4 +1,4 @@
-"""Prints how the code is built: files, lines, circles, double names, the longest functions.
+"""Prints how the code is built: files, lines, circles, names, calls, the longest functions.
 
     python -m bench.structure
 
@@ -13,12 +13,15 @@ from __future__ import annotations
 import ast
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MOST_LINES = 800
+MOST_POSITIONAL = 5
+VARIADIC = frozenset({"datetime", "print", "syscall", "to_thread", "typed", "zip"})
+"""Callables from elsewhere, or given as values, that take any number of arguments or whose order
+everybody knows."""
 
 PARTICIPLES = ("told", "said", "brought", "found", "kept", "laid", "taken", "made")
 BAD_VARIABLES = frozenset({"one", *PARTICIPLES})
@@ -144,15 +147,40 @@ def bad_names(trees: Mapping[str, ast.Module]) -> list[str]:
             match node:
                 case ast.Name(id=word, ctx=ast.Store()) | ast.arg(arg=word):
                     if word in BAD_VARIABLES:
-                        result.append(f"{name}:{node.lineno} variable {word}")
+                        result.append(f"{name}:{node.lineno}: the variable {word}")
                 case ast.MatchAs(name=str(word)) | ast.MatchStar(name=str(word)):
                     if word in BAD_VARIABLES:
-                        result.append(f"{name}:{node.lineno} variable {word}")
+                        result.append(f"{name}:{node.lineno}: the variable {word}")
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
                     if node.name.strip("_") in PARTICIPLES:
-                        result.append(f"{name}:{node.lineno} function {node.name}")
+                        result.append(f"{name}:{node.lineno}: the function {node.name}")
                 case ast.Constant(value=str(text)) if "the person" in text:
-                    result.append(f"{name}:{node.lineno} text the person")
+                    result.append(f"{name}:{node.lineno}: the words 'the person'")
+    return result
+
+
+def variadic_functions(tree: ast.Module) -> set[str]:
+    """The functions of a module whose arguments after the fifth, or earlier, go to `*args`."""
+    return {
+        node.name
+        for node in statements(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.args.vararg
+        and len(node.args.posonlyargs) + len(node.args.args) <= MOST_POSITIONAL
+    }
+
+
+def positional_calls(
+    tree: ast.Module, variadic: Set[str] = frozenset()
+) -> list[tuple[int, str, int]]:
+    """Calls with more than MOST_POSITIONAL positional arguments: (line, function, how many). An
+    argument with a star counts as one. Calls of `variadic` functions are not among them."""
+    result = []
+    for node in walk(tree):
+        if isinstance(node, ast.Call) and len(node.args) > MOST_POSITIONAL:
+            function = ast.unparse(node.func)
+            if function.rpartition(".")[2] not in variadic | VARIADIC:
+                result.append((node.lineno, function, len(node.args)))
     return result
 
 
@@ -160,10 +188,8 @@ def main() -> int:
     trees = sources()
     lines = {name: len(path.read_text().splitlines()) for name, path in _paths().items()}
     doubles, loops, names = double_classes(trees), circles(trees), bad_names(trees)
-    large = {name: count for name, count in lines.items() if count > MOST_LINES}
     print(f"{len(trees)} files of {sum(lines.values())} lines")
     print(f"{without_code(trees)} of them only make a folder a package")
-    print(f"{len(large)} files over {MOST_LINES} lines: {large or 'none'}")
     print(f"{len(loops)} circles")
     for loop in loops:
         print("  " + ", ".join(loop))
@@ -173,6 +199,18 @@ def main() -> int:
     print(f"{len(names)} names to be replaced")
     for bad in names:
         print(f"  {bad}")
+    files = {
+        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text())
+        for folder in ("app", "tests", "bench", "examples")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+    }
+    variadic = set[str]().union(*map(variadic_functions, files.values()))
+    calls = {name: positional_calls(tree, variadic) for name, tree in files.items()}
+    count = sum(map(len, calls.values()))
+    print(f"{count} calls with more than {MOST_POSITIONAL} positional arguments")
+    for name, found in calls.items():
+        for line, function, given in found:
+            print(f"  {name}:{line} {function}: {given}")
     print("the ten longest functions:")
     lengths = [
         ((node.end_lineno or node.lineno) - node.lineno + 1, f"{name}.{node.name}")
@@ -180,7 +218,7 @@ def main() -> int:
     ]
     for length, where in sorted(lengths, reverse=True)[:10]:
         print(f"  {length:4} {where}")
-    return 1 if large or loops or doubles or names else 0
+    return 1 if loops or doubles or names else 0
 
 
 def _paths() -> dict[str, Path]:
