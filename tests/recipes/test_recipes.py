@@ -27,12 +27,12 @@ TOOLS = [
 
 PROVIDER = """
     compatible(
-        "acme",
-        "Acme",
-        "A made-up provider.",
-        "{url}",
-        "ACME_API_KEY",
-        "https://acme.example/keys",
+        name="acme",
+        title="Acme",
+        about="A made-up provider.",
+        url="{url}",
+        key_name="ACME_API_KEY",
+        key_place="https://acme.example/keys",
         model="acme-1",
     ),
 """
