@@ -415,7 +415,7 @@ MACHINE = re.compile(r"/" + r"work\b|\bissue" + r" #?\d+\b|" + r"Anthro" + r"pic
 
 
 def test_nothing_names_the_machine_it_was_written_on() -> None:
-    folders = ("app", "tests", "bench", "templates", "docs")
+    folders = ("app", "tests", "bench", "templates", "docs", "examples")
     paths = [path for folder in folders for path in (ROOT / folder).rglob("*")]
     paths += [*(ROOT / "static").glob("*.*"), *ROOT.glob("*.*")]
     text = {".py", ".html", ".md", ".css", ".js", ".toml"}
