@@ -38,7 +38,7 @@ def test_the_wheel_holds_the_program_and_nothing_of_the_tests(wheel: set[str]) -
     )
     every = (path for path in every if path.suffix != ".so")
     files = {path.relative_to(ROOT / "app").as_posix() for path in every if path.is_file()}
-    assert "playground/evaluation/suite/suite.yaml" in files
+    assert {"playground/evaluation/suite/suite.yaml", "playground/py.typed"} <= files
     assert files <= wheel
     assert not [name for name in wheel if name.startswith(("tests/", "bench/", ".ci/"))]
     assert not [name for name in wheel if name.endswith(".pyc")]
