@@ -366,6 +366,14 @@ def written_to(sessions: Saving, *tools: Tool) -> ResponseRecorder:
     return ResponseRecorder(cast(SessionStore, sessions), "s", prepared, Redactor(), then)
 
 
+def test_close_lets_go_of_the_writer_and_of_what_was_not_read() -> None:
+    open_request = OpenRequest(writer=written_to(Saving()))
+    open_request.put(Received(0, b"x"))
+    open_request.close()
+    assert open_request.writer is None
+    assert open_request.queue.empty()
+
+
 async def test_others_get_their_turn_between_pieces_that_arrived_together() -> None:
     """Each can hold hundreds of calls: Stop of another session waits for one piece, not for all."""
     turns, turns_before_saving = 0, list[int]()

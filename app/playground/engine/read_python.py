@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from playground.core.errors import BadInput
+from playground.core.json_values import load_json
 from playground.core.tools import Tool
 from playground.engine.engine import Engine
 from playground.engine.sessions import new_id
@@ -95,12 +96,14 @@ def _write(folder: Path, wanted: FileToRead) -> Path:
     own = own if own.endswith(".py") else f"{own}.py"
     for name, text in {**wanted.others, own: wanted.text}.items():
         path = folder / name
+        if "\0" in name:
+            raise BadInput(f"{name[:80]!a} cannot be the name of a file: it holds a NUL character.")
         try:
             if not path.resolve().is_relative_to(folder):
                 raise BadInput(f"{name[:80]!a} is not the name of a file.")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8", "surrogatepass")
-        except (OSError, ValueError) as error:  # too long, also the name of a folder, NUL
+        except (OSError, ValueError) as error:  # too long, also the name of a folder
             why = getattr(error, "strerror", None) or error
             raise BadInput(f"{name[:80]!a} cannot be the name of a file: {why}.") from None
     return path
@@ -127,7 +130,7 @@ async def _read(
     if result.is_error:
         return ImportedTools(problem=engine.keys.redactor().redact_text(result.text))
     try:
-        listed = json.loads(result.text)
+        listed = load_json(result.text)
         return await run_apart(tools_from_objects, listed, text, file, wanted.interpreter)
-    except (ValueError, RecursionError, Unreadable):
+    except (ValueError, Unreadable):
         return ImportedTools(problem="What its process answered is not a list of tools.")

@@ -110,6 +110,13 @@ class OpenRequest:
             return False  # it would overtake queued items
         return writer.take_now(item, self.stopped)
 
+    def close(self) -> None:
+        """Lets go of the writer and of what was not read: up to 64 MiB, which an exception that
+        refers to this request would otherwise keep."""
+        self.writer = None
+        while not self.queue.empty():
+            self.queue.get_nowait()
+
     def put(self, item: Received) -> None:
         self.unsaved += len(item.data) + PIECE
         self.queue.put_nowait(item)
@@ -247,6 +254,7 @@ class ProviderClient:
                 del items  # frees them while it waits for the next ones
         finally:
             self._open.discard(answering)
+            answering.close()
 
     async def _read(self, prepared: PreparedRequest, answering: OpenRequest) -> None:
         sent, clock = prepared.sent, self._sessions.clock

@@ -615,15 +615,15 @@ def database_path(path: Path) -> Path:
     """The real path of the database, with symbolic links resolved, whether it exists or not.
 
     So the files beside it (lock, token, write-ahead log, files of sessions) are the same for every
-    path to it. StoreError if the links lead nowhere, or if the file has several names (hard links):
-    each name would have its own lock. Never opens the file.
+    path to it. StoreError if the links form a circle, or if the file has several names (hard
+    links): each name would have its own lock. Never opens the file.
     """
-    try:
-        place = path.resolve()
-    except (OSError, RuntimeError) as error:  # circular links: RuntimeError before 3.13
+    place = Path(os.path.realpath(path))
+    # What is still a link after all were followed is part of a circle.
+    if any(os.path.islink(part) for part in (place, *place.parents)):
         raise StoreError(
             f"{path} is a link that leads nowhere; name the file itself with --db FILE."
-        ) from error
+        )
     names = 1
     with suppress(OSError):  # does not exist, or opening it reports more
         names = place.stat().st_nlink if place.is_file() else 1
