@@ -123,6 +123,10 @@ async def test_an_image() -> None:
                 ["MemoryError"],
             ),
             ("def t():\n    return float('nan')", ["not JSON"]),
+            (
+                "def t():\n    x = []\n    for _ in range(300):\n        x = [x]\n    return x",
+                ["deeper than 200 levels"],
+            ),
             ("def t():\n    return b'bytes'", ["5 bytes", "not PNG"]),
             ("def t():\n    import sys\n    sys.exit(1)", ["no attribute 'exit'", "line 3, in t"]),
             ("raise ValueError('at once')\ndef t():\n    pass", ["at once", "line 1"]),

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from playground.protocols.raw_json import MOST_DEEP, Quoted, joined, parse_json
+from playground.core.json_values import MOST_DEEP
+from playground.protocols.raw_json import Quoted, joined, parse_json
 from tests.protocols.frames import UNHURRIED
 
 VALUES = st.recursive(

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from playground.core.json_values import exact_number
 from playground.executors.python import runner
-from playground.schema.strict_json import MAX_BYTES, InvalidJSON, exact, parse, read_arguments
+from playground.schema.strict_json import MAX_BYTES, InvalidJSON, parse, read_arguments
 from tests.tables import rest_slow
 
 MB4 = MAX_BYTES
@@ -157,7 +158,7 @@ WORDS = st.from_regex(r"\A-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,25})?([eE][+-]?[0-9]{
 
 @given(WORDS.filter(lambda word: not word.lstrip("-").isdigit()))
 def test_a_tool_is_given_the_number_that_was_checked(word: str) -> None:
-    number = exact(word)
+    number = exact_number(word)
     assert Decimal(repr(number) if isinstance(number, float) else number) == Decimal(word)
     assert (type(runner.exact(word)), runner.exact(word)) == (type(number), number)
 

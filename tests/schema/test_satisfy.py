@@ -479,6 +479,14 @@ def test_a_pattern_that_cannot_be_read_or_never_ends_has_no_text(written: str) -
     assert [text for text in made if len(text) > 3_000] == []
 
 
+def test_texts_of_groups_at_the_limit_exist_and_beyond_it_do_not() -> None:
+    deepest = "(" * pattern.MOST_GROUPS + "a" + ")" * pattern.MOST_GROUPS
+    assert next(texts(f"^{deepest}$"), None) == "a"
+    assert list(texts(f"^({deepest})$")) == []
+    many = r"\(" * 100 + "(a)" * 100
+    assert next(texts(f"^{many}$"), None) == "(" * 100 + "a" * 100
+
+
 def test_without_the_parser_of_this_python_no_pattern_has_a_text(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

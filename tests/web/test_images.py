@@ -9,9 +9,9 @@ import pytest
 from starlette.datastructures import FormData, Headers, UploadFile
 
 from playground.core.errors import BadInput
-from playground.core.tools import Content
+from playground.core.tools import Content, image_type
 from playground.schema import strict_json
-from playground.web.forms import MOST_BYTES, MOST_IMAGES, Body, images_of, json_of, media_type
+from playground.web.forms import MOST_BYTES, MOST_IMAGES, Body, images_of, json_of
 from playground.web.guard import MAX_BODY
 
 pytestmark = pytest.mark.anyio
@@ -48,7 +48,7 @@ def form(*files: tuple[str, bytes]) -> Body:
     ],
 )
 def test_an_image_is_told_by_its_bytes(data: bytes, kind: str) -> None:
-    assert media_type(data) == kind
+    assert image_type(data) == kind
 
 
 async def test_images_of_a_script_and_of_a_form() -> None:

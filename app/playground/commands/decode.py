@@ -20,6 +20,7 @@ from playground.core.events import (
     Warned,
     WireEvent,
 )
+from playground.core.json_values import load_json, refuse_constant
 from playground.protocols.decoder import block_type, is_server_call
 from playground.protocols.registry import codec
 
@@ -141,14 +142,10 @@ def _call(part: PartEnded) -> dict[str, Any]:
 
 def _parse(text: str) -> tuple[Any, str]:
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
+        value = load_json(text, parse_constant=refuse_constant)
+    except ValueError:
         return None, "invalid"
     return value, "object" if isinstance(value, dict) else "non_object"
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _usage(usage: Usage) -> dict[str, int | None] | None:

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+from playground.core.json_values import TooDeep, load_decimals
+
 TESTS = ("equals", "prefix", "glob", "one_of")
 
 
@@ -24,11 +26,11 @@ ABSENT = Absent()
 
 
 def values_of(arguments: str) -> Any:
-    """The value of the JSON text `arguments`, numbers as Decimals; ABSENT if it is invalid JSON or
-    a number cannot be represented."""
+    """The value of the JSON text `arguments`, numbers as Decimals; ABSENT if it is invalid JSON,
+    nested too deep, or a number cannot be represented."""
     try:
-        return json.loads(arguments, parse_int=decimal.Decimal, parse_float=decimal.Decimal)
-    except (ValueError, RecursionError, decimal.InvalidOperation):
+        return load_decimals(arguments)
+    except ValueError:
         return ABSENT
 
 
@@ -41,10 +43,7 @@ def all_hold(when: Mapping[str, Any], values: Any) -> bool:
     """Whether a result of `values_of` satisfies all tests; ABSENT satisfies none."""
     if values is ABSENT:
         return False
-    try:
-        return all(holds(test, value_at(values, pointer)) for pointer, test in when.items())
-    except RecursionError:
-        return False
+    return all(holds(test, value_at(values, pointer)) for pointer, test in when.items())
 
 
 def value_at(document: Any, pointer: str) -> Any:
@@ -103,6 +102,20 @@ def holds(test: Any, value: Any) -> bool:
 
 def equal(wanted: Any, value: Any) -> bool:
     """JSON equality: 1 equals 1.0, and true is no number. The numbers of `value` are Decimals."""
+    pairs = [(wanted, value)]
+    while pairs:
+        left, right = pairs.pop()
+        match left, right:
+            case list() | tuple(), list() if len(left) == len(right):
+                pairs += zip(left, right, strict=True)
+            case dict(), dict() if left.keys() == right.keys():
+                pairs += ((item, right[name]) for name, item in left.items())
+            case _ if not _equal_scalars(left, right):
+                return False
+    return True
+
+
+def _equal_scalars(wanted: Any, value: Any) -> bool:
     match wanted, value:
         case bool() | None, _:
             return wanted is value
@@ -110,11 +123,6 @@ def equal(wanted: Any, value: Any) -> bool:
             return _decimal(wanted) == value
         case decimal.Decimal(), decimal.Decimal():
             return wanted == value
-        case list() | tuple(), list():
-            return len(wanted) == len(value) and all(map(equal, wanted, value))
-        case dict(), dict():
-            same = wanted.keys() == value.keys()
-            return same and all(equal(item, value[name]) for name, item in wanted.items())
         case str(), str():
             return bool(wanted == value)
     return False
@@ -140,7 +148,7 @@ def canonical(arguments: str) -> str:
     values = values_of(arguments)
     try:
         return arguments if values is ABSENT else canonical_value(values, DEEPEST)
-    except RecursionError:
+    except TooDeep:
         return arguments
 
 
@@ -149,10 +157,10 @@ DEEPEST = 64
 
 
 def canonical_value(value: Any, depth: int) -> str:
-    """The same for a value with numbers as Decimals; RecursionError if it has `depth` or more
-    levels, counting a plain value as one."""
+    """The same for a value with numbers as Decimals; TooDeep if it has `depth` or more levels,
+    counting a plain value as one."""
     if not depth:
-        raise RecursionError
+        raise TooDeep
     match value:
         case dict():
             pairs = sorted(value.items())

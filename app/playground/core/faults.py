@@ -18,6 +18,7 @@ from typing import Any
 
 from playground.core.errors import BadInput
 from playground.core.events import Decision
+from playground.core.json_values import load_json
 from playground.core.session import Call, Session
 from playground.core.tools import TOOL_KINDS, Content, Tool, ToolResult, text_result
 
@@ -341,8 +342,8 @@ def _bare(number: str) -> str:
 def _read(text: str) -> tuple[bool, Any]:
     """Whether it is JSON, and its value."""
     try:
-        return True, json.loads(text)
-    except (ValueError, RecursionError):
+        return True, load_json(text)
+    except ValueError:
         return False, None
 
 

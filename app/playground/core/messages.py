@@ -8,12 +8,12 @@ background call is reported once, as a user message, before the first answer aft
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from playground.core.events import RunPaused
+from playground.core.json_values import load_json
 from playground.core.session import Call, Prompt, Session, Task, Turn
 from playground.core.settings import Settings
 from playground.core.tools import Content, Tool, ToolChoice, ToolResult, text_result
@@ -314,8 +314,8 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 def arguments_object(text: str) -> dict[str, Any] | None:
     """The object in the JSON text, or None."""
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = load_json(text)
+    except ValueError:
         return None
     return value if isinstance(value, dict) else None
 

@@ -15,6 +15,7 @@ from playground.core.arguments import canonical, equal, same_arguments, values_o
 from playground.core.decide import Record, doubled_ids, may_run, next_commands, obstacle
 from playground.core.doubts import find_doubt
 from playground.core.events import CallDecided
+from playground.core.json_values import load_json
 from playground.core.rules import KEEPS_BACK, Rule, first_match, matches
 from playground.core.session import Call, Session, Turn
 
@@ -136,8 +137,8 @@ def _unnameable(call: Call, exact: bool) -> str:
 def _sayable(arguments: str) -> bool:
     """Whether a rule can store the values of `arguments` exactly, to the last digit."""
     try:
-        return equal(json.loads(arguments), values_of(arguments))
-    except (ValueError, RecursionError):
+        return equal(load_json(arguments), values_of(arguments))
+    except ValueError:
         return False
 
 

@@ -34,6 +34,7 @@ from playground.core.events import (
     Tapped,
     Warned,
 )
+from playground.core.json_values import load_json
 from playground.core.serialization import to_data
 from playground.core.settings import Settings
 from playground.core.tools import Content, Tool, ToolResult
@@ -748,8 +749,8 @@ def _folded_task(task: Task) -> dict[str, Any]:
 
 def _folded_call(call: Call) -> dict[str, Any]:
     try:
-        arguments = json.loads(call.arguments) if not call.malformed else None
-    except (ValueError, RecursionError):
+        arguments = load_json(call.arguments) if not call.malformed else None
+    except ValueError:
         arguments = None
     decided = call.decided
     return {

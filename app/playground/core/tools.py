@@ -150,6 +150,12 @@ ResultKind = Literal[
 
 IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 """The supported media types of images."""
+_FIRST_BYTES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
 
 
 @dataclass(frozen=True)
@@ -215,3 +221,10 @@ class Same(Generic[T]):
 
     def __hash__(self) -> int:
         return id(self.value)
+
+
+def image_type(data: bytes) -> str:
+    """The media type of an image by its first bytes, "" if models do not accept it."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for first, kind in _FIRST_BYTES.items() if data.startswith(first)), "")

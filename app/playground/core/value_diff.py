@@ -15,12 +15,13 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from difflib import unified_diff
 from itertools import groupby, takewhile
 from typing import Any, Literal
 
 from playground.core.arguments import ABSENT, DEEPEST, canonical_value, pointer_step
+from playground.core.json_values import load_decimals
 
 How = Literal["added", "removed", "changed", "type"]
 """`type`: the type of a value changed, such as a number that became a text."""
@@ -44,20 +45,15 @@ def json_changes(old: str, new: str) -> tuple[JsonChange, ...] | None:
     or nested too deep: then compare them as text."""
     try:
         before, after = _value(old), _value(new)
-    except (ValueError, RecursionError, InvalidOperation):
+    except ValueError:
         return None
     return tuple(_changes("", before, after))
 
 
 def _value(text: str) -> Any:
     """The value of `text`, numbers as Decimals."""
-    value = json.loads(
-        text,
-        parse_int=Decimal,
-        parse_float=Decimal,
-        parse_constant=int,  # rejects NaN and Infinity
-        object_pairs_hook=_without_twins,
-    )
+    # int() rejects NaN and Infinity.
+    value = load_decimals(text, parse_constant=int, object_pairs_hook=_without_twins)
     canonical_value(value, DEEPEST + 1)
     return value
 

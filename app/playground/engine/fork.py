@@ -38,6 +38,7 @@ from playground.core.events import (
     SettingsChanged,
     Warned,
 )
+from playground.core.json_values import load_json
 from playground.core.reducer import (
     Cut,
     apply,
@@ -434,8 +435,8 @@ def _with_betas(profile: Profile, turn: Turn, agent: str) -> Profile:
 
 def _body(turn: Turn) -> Mapping[str, Any]:
     try:
-        value = json.loads(turn.request.body)
-    except (ValueError, RecursionError):
+        value = load_json(turn.request.body)
+    except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
 
@@ -477,8 +478,8 @@ def _cases(calls: Sequence[Call], room: int) -> list[Mapping[str, Any]]:
 
 def _arguments(call: Call) -> Mapping[str, Any] | None:
     try:
-        value = json.loads(call.arguments)
-    except (ValueError, RecursionError):
+        value = load_json(call.arguments)
+    except ValueError:
         return None
     return value if isinstance(value, dict) else None
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from playground.core.errors import BadInput
 from playground.core.events import PartDelta, PartStarted, ResponseEnded, ResponseFailed
+from playground.core.json_values import load_json
 from playground.core.messages import Message, MessagePart, ModelRequest
 from playground.core.providers import SHIPPED
 from playground.core.settings import Limits, Profile, with_waits
@@ -254,8 +255,8 @@ class Providers:
                 sentence = "It has no list of models there; type the model's name. " + sentence
             return replace(listing, sentence=sentence, words=words)
         try:
-            value = json.loads(read.body.decode("utf-8"))
-        except (ValueError, RecursionError):
+            value = load_json(read.body.decode("utf-8"))
+        except ValueError:
             kind = mask(read.kind)[:80]
             called = f" but {kind}" if kind else ""
             sentence = (

@@ -19,6 +19,7 @@ from playground.core.decide import Command, next_commands
 from playground.core.errors import BadInput, Conflict, NotFound
 from playground.core.events import Tapped
 from playground.core.faults import fault
+from playground.core.json_values import MOST_DEEP, is_deeper
 from playground.core.rule_proposals import Denials
 from playground.core.rules import (
     ACTIONS,
@@ -519,11 +520,7 @@ def _when(value: Any) -> Mapping[str, Any]:
                 continue
         if isinstance(test, Mapping):
             raise BadInput(f"A test is one of {', '.join(TESTS)}; at {pointer} there is none.")
-    try:
-        size = len(json.dumps(to_data(value)))
-    except RecursionError:
-        size = MOST_WHEN + 1
-    if size > MOST_WHEN:
+    if is_deeper(dict(value), MOST_DEEP) or len(json.dumps(to_data(value))) > MOST_WHEN:
         raise BadInput(f"The tests of a rule have at most {MOST_WHEN:,} bytes; compare with less.")
     return dict(value)
 

@@ -14,9 +14,10 @@ from typing import Any, Literal
 
 from playground.core.errors import NotFound
 from playground.core.events import CallEnded
+from playground.core.json_values import ExactNumber
 from playground.core.session import Call
 from playground.core.tools import Tool, ToolResult
-from playground.executors.executor import Digits, as_json, parse_arguments
+from playground.executors.executor import as_json, parse_arguments
 from playground.schema import strict_json
 from playground.schema.satisfy import satisfying
 from playground.schema.validate import schema_problems
@@ -100,7 +101,7 @@ def _echoing(value: Any, arguments: Mapping[str, Any], schema: Any) -> Any:
 
 
 def _is_short(value: Any) -> bool:
-    return isinstance(value, Digits | bool) or (
+    return isinstance(value, ExactNumber | bool) or (
         isinstance(value, str) and len(value) <= _LONGEST_REPEATED
     )
 

@@ -32,6 +32,7 @@ from playground.evaluation.spec import (
 )
 from playground.evaluation.spec_reader import parse_spec, spec_from_data
 from playground.exchange.parsers import Unreadable, json_lines
+from playground.exchange.python_tree import parse_expression
 from playground.exchange.tool_entry import ToolParts, build_tool
 from playground.schema.validate import schema_problems
 
@@ -210,7 +211,7 @@ def _expected(truth: Any, tools: Mapping[str, Tool]) -> tuple[Expectation, ...]:
 def _program(text: str, tools: Mapping[str, Tool]) -> dict[str, dict[str, list[Any]]]:
     """An answer that is written as a call in Python, in the format of the others."""
     try:
-        tree = ast.parse(text[:_LONGEST], mode="eval").body
+        tree = parse_expression(text[:_LONGEST])
         if not isinstance(tree, ast.Call):
             raise _Unfit("Its answer is no call.")
         function = ast.unparse(tree.func)
@@ -220,7 +221,7 @@ def _program(text: str, tools: Mapping[str, Tool]) -> dict[str, dict[str, list[A
         given |= {keyword.arg: keyword.value for keyword in tree.keywords if keyword.arg}
         values = {name: [_plain_lists(ast.literal_eval(given[name]))] for name in given}
         return {function: values}
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
+    except ValueError:
         raise _Unfit("Its answer is a program, or a text, and no call of plain values.") from None
 
 

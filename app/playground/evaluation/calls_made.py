@@ -17,6 +17,7 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Any, Literal
 
+from playground.core.json_values import load_json
 from playground.core.tools import Tool
 from playground.evaluation.results import RunResult
 from playground.evaluation.spec import Case, Expectation, Spec, Variant
@@ -180,8 +181,8 @@ def _shown(values: list[ValueUse]) -> tuple[ValueUse, ...]:
 def parsed(text: str) -> Mapping[str, Any] | None:
     """Arguments that are a JSON object, or None. Others are reported among the failures."""
     try:
-        value = json.loads(text or "{}")
-    except (ValueError, RecursionError):
+        value = load_json(text or "{}")
+    except ValueError:
         return None
     return value if isinstance(value, dict) else None
 

@@ -21,6 +21,7 @@ from jinja2 import Environment
 
 from playground.core.errors import BadInput, IllegalEvent
 from playground.core.events import Logged, RequestSent, ResponseStarted, Source
+from playground.core.json_values import TooDeep, load_json
 from playground.core.reducer import apply
 from playground.core.serialization import EVENTS, from_data, logged_data, misfit
 from playground.core.session import Session
@@ -184,8 +185,6 @@ def read_session(
         except (LookupError, ValueError, TypeError, AttributeError, AssertionError) as error:
             sentence = f"Line {number} cannot follow the lines before it. Nothing was saved."
             raise BadInput(sentence) from error
-        except RecursionError as error:
-            raise BadInput(f"Line {number} is nested too deep. Nothing was saved.") from error
     return reading.done()
 
 
@@ -296,9 +295,11 @@ def read_event(line: dict[str, Any]) -> Logged:
 
 def _object(line: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(line.decode("utf-8"))
+        value = load_json(line.decode("utf-8"))
     except UnicodeDecodeError:
         raise BadInput("it is not UTF-8 text.") from None
+    except TooDeep:
+        raise BadInput("it is nested too deep.") from None
     except ValueError:
         raise BadInput("it is not JSON.") from None
     if not isinstance(value, dict):

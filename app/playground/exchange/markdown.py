@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from playground.core.events import Usage
+from playground.core.json_values import load_json
 from playground.core.limits import written
 from playground.core.providers import agent_title
 from playground.core.session import Call, Mark, Part, Prompt, Session, Turn
@@ -131,10 +132,10 @@ def _images(session: Session) -> bool:
 def _json(text: str) -> tuple[str, str]:
     """Laid out if that changes no digit."""
     try:
-        value = json.loads(text)
+        value = load_json(text)
         same = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
         indented = json.dumps(value, indent=2, ensure_ascii=False)
-    except (ValueError, RecursionError):
+    except ValueError:
         return text, ""
     flat = re.sub(r"[ \n\r\t]", "", text)
     return (indented if re.sub(r"[ \n\r\t]", "", same) == flat else text), "json"

@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 
 import yaml
 
-from playground.schema.strict_json import MAX_DEPTH, InvalidJSON, is_deeper, line_column, parse
+from playground.core.json_values import is_deeper
+from playground.schema.strict_json import MAX_DEPTH, InvalidJSON, line_column, parse
 
 MOST_BYTES = 8 * 1024 * 1024
 MOST_KEYS = 500_000
@@ -95,14 +96,18 @@ def toml_value(text: str) -> Any:
         if match[0].count(".") > MAX_DEPTH:
             line, _ = line_column(text, match.start())
             raise Unreadable(f"Line {line}: this key has more than {MAX_DEPTH} parts.")
+    deep = f"The TOML is nested deeper than {MAX_DEPTH} levels."
     try:
-        return tomllib.loads(text)
+        value = tomllib.loads(text)
     except RecursionError:
-        raise Unreadable(f"The TOML is nested deeper than {MAX_DEPTH} levels.") from None
+        raise Unreadable(deep) from None
     except tomllib.TOMLDecodeError as error:
         raise Unreadable(f"This is not valid TOML. {error}.") from None
     except ValueError:
         raise Unreadable("The TOML holds a number or a date that cannot be read.") from None
+    if is_deeper(value, MAX_DEPTH):
+        raise Unreadable(deep)
+    return value
 
 
 def yaml_value(text: str) -> Any:

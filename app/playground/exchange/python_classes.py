@@ -97,7 +97,7 @@ class ToolClasses:
     ) -> Function:
         try:
             text = self.marks.values.of(expr)
-        except (Unknown, TooLarge, RecursionError):
+        except (Unknown, TooLarge):
             text = None
         if kind == "name":
             if isinstance(text, str) and text:
@@ -138,7 +138,7 @@ class ToolClasses:
             return function
         try:
             return with_parameters(function, self.marks.schema(schema))
-        except (Unknown, TooLarge, RecursionError):
+        except (Unknown, TooLarge):
             sentence = f"its schema {short(schema)} is not written in this file"
         if method is None:
             return _refuse(function, node, sentence)

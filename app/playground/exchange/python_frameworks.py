@@ -29,6 +29,7 @@ from playground.exchange.python_scopes import (
     returned_functions,
     returned_values,
 )
+from playground.exchange.python_tree import expression_text
 from playground.exchange.python_types import last_name
 from playground.exchange.python_values import has_tool
 
@@ -327,7 +328,7 @@ class _Reader:
             self.named = self.named or not alone
             self._note(f"{short(expr)}, which {where} names, is only known when the file runs.")
         elif isinstance(expr, ast.Name | ast.Attribute):
-            first = ast.unparse(expr).partition(".")[0]
+            first = expression_text(expr).partition(".")[0]
             holding = scope.holding(first)
             if holding is not None and first in holding.imported:
                 self.named = True

@@ -66,8 +66,8 @@ def read_function(node: Def, types: Types, *, method: bool = False) -> Function:
     types.aliases = {**types.aliases, **_type_parameters(node)}
     try:
         parameters = _arguments(node, types, documented, method=method)
-    except (TooLarge, RecursionError) as error:
-        return replace(unread, problem=_too_large(error))
+    except TooLarge as error:
+        return replace(unread, problem=str(error))
     problem = ""
     if [*node.args.posonlyargs][int(method) :]:
         problem = "It has arguments that go by position only; a tool is called by their names."
@@ -86,8 +86,8 @@ def read_model(node: ast.ClassDef, types: Types) -> Function:
     """A class with typed members: its members are the arguments."""
     try:
         parameters = types.members(node)
-    except (TooLarge, RecursionError) as error:
-        return Function(node.name, "", "", {}, 0, problem=_too_large(error))
+    except TooLarge as error:
+        return Function(node.name, "", "", {}, 0, problem=str(error))
     description = str(parameters.pop("description", ""))
     notes = tuple(dict.fromkeys(types.notes))
     return Function(node.name, "", description, parameters, 0, notes=notes)
@@ -120,10 +120,6 @@ def _type_parameters(node: Def) -> dict[str, ast.expr]:
             bound = ast.Subscript(ast.Name("Union", ast.Load()), bound, ast.Load())
         parameters[parameter.name] = bound
     return parameters
-
-
-def _too_large(error: Exception) -> str:
-    return str(error) if isinstance(error, TooLarge) else "Its types are nested too deep."
 
 
 def _arguments(node: Def, types: Types, docstring: _Docstring, *, method: bool) -> Schema:

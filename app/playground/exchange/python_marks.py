@@ -14,6 +14,7 @@ from playground.exchange.python_functions import (
     with_parameters,
 )
 from playground.exchange.python_scopes import Target
+from playground.exchange.python_tree import expression_text
 from playground.exchange.python_types import Schema, TooLarge, Types, is_record, last_name
 from playground.exchange.python_values import Unknown, Values
 from playground.exchange.schema_dialects import from_openapi_schema
@@ -88,7 +89,7 @@ class MarkReader:
     def mark(self, node: ast.expr, functions: Sequence[ast.expr]) -> ToolMark:
         """What a decorator or a call says. `functions` are its arguments that are the function."""
         if not isinstance(node, ast.Call):
-            return ToolMark(ast.unparse(node)[:60])
+            return ToolMark(expression_text(node)[:60])
         words = {str(word.arg): word.value for word in node.keywords}
         given: dict[str, ast.expr] = {}
         for kind, names in (
@@ -104,7 +105,7 @@ class MarkReader:
                 by_place = by_place[1:] if by_place[:1] == ["name"] else by_place
             elif by_place and not isinstance(argument, ast.Starred):
                 given.setdefault(by_place.pop(0), argument)
-        mark = ToolMark(ast.unparse(node.func)[:60], schema=given.get("schema"))
+        mark = ToolMark(expression_text(node.func)[:60], schema=given.get("schema"))
         for kind in ("name", "description"):
             if kind in given and given[kind] not in functions:
                 mark = self._with_text(mark, kind, given[kind])
@@ -113,7 +114,7 @@ class MarkReader:
     def _with_text(self, mark: ToolMark, kind: str, expr: ast.expr) -> ToolMark:
         try:
             text = self.values.of(expr)
-        except (Unknown, TooLarge, RecursionError):
+        except (Unknown, TooLarge):
             text = None
         if isinstance(text, str):
             return replace(mark, name=text) if kind == "name" else replace(mark, description=text)
@@ -144,7 +145,7 @@ class MarkReader:
         if mark.schema is not None:
             try:
                 function = with_parameters(function, self.schema(mark.schema))
-            except (Unknown, TooLarge, RecursionError):
+            except (Unknown, TooLarge):
                 written = short(mark.schema)
                 if function.takes is not None and len(function.takes) != 1:
                     note = (
@@ -274,5 +275,5 @@ def is_none(expr: ast.expr) -> bool:
 
 
 def short(expr: ast.expr) -> str:
-    written = " ".join(ast.unparse(expr).split())
+    written = expression_text(expr)
     return written if len(written) <= 60 else f"{written[:59]}…"

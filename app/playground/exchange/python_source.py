@@ -13,11 +13,13 @@ from playground.exchange.python_functions import Def, Function, read_function, r
 from playground.exchange.python_marks import READ_IT, types_of
 from playground.exchange.python_scopes import returned_functions
 from playground.exchange.python_syntax import newer_syntax
+from playground.exchange.python_tree import MOST_NESTED, is_nested_deeper
 from playground.exchange.python_types import Types, is_record, last_name, literal
 from playground.exchange.tool_entry import ImportedTool, ToolParts, build_tool, refused_tool
 
 KIND = "Python"
 MOST_BYTES = 512 * 1024
+_TOO_DEEP = "The Python is nested too deep to be read."
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,7 @@ def parse_module(source: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # compiler warnings about `"\d"`
-            return ast.parse(source)
+            tree = ast.parse(source)
     except SyntaxError as error:
         what = "a number has too many digits" if "digits" in error.msg else error.msg
         line = error.lineno or 1
@@ -188,7 +190,10 @@ def parse_module(source: str) -> ast.Module:
         if newer is not None:
             raise Unreadable(newer.sentence, newer.line) from None
         raise Unreadable(f"Line {line}: this is not valid Python: {what}.", line) from None
-    except (RecursionError, MemoryError):
-        raise Unreadable("The Python is nested too deep to be read.") from None
+    except (RecursionError, MemoryError):  # deeper than this version of Python reads
+        raise Unreadable(_TOO_DEEP) from None
     except ValueError:
         raise Unreadable("The Python holds a character that no source may hold.") from None
+    if is_nested_deeper(tree, MOST_NESTED):
+        raise Unreadable(_TOO_DEEP)
+    return tree

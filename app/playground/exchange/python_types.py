@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from playground.exchange.python_tree import expression_text, is_nested_deeper, parse_expression
+
 MOST_DEPTH = 24
 MOST_NODES = 5_000
 _MOST_QUOTED = 2_000
@@ -106,7 +108,7 @@ class Types:
                 return _union([self.schema(left, depth + 1), self.schema(right, depth + 1)])
             case ast.Subscript(value=value, slice=inside):
                 return self._subscript(last_name(value), inside, depth)
-        return self._unknown(ast.unparse(hint)[:60])
+        return self._unknown(expression_text(hint)[:60])
 
     def members(self, node: ast.ClassDef, depth: int = 0) -> Schema:
         """The object schema of a model, a dataclass or a TypedDict."""
@@ -162,8 +164,10 @@ class Types:
         """A hint in quotes, which may name a class further down in the file."""
         try:
             if len(text) <= _MOST_QUOTED:
-                return self.schema(ast.parse(text, mode="eval").body, depth + 1)
-        except (SyntaxError, ValueError, MemoryError):
+                return self.schema(parse_expression(text), depth + 1)
+        except TooLarge:
+            raise
+        except ValueError:
             pass
         return self._unknown(text[:60])
 
@@ -283,9 +287,11 @@ def last_name(node: ast.expr) -> str:
 
 def literal(node: ast.expr | None) -> tuple[bool, Any]:
     """(whether it is a plain value that JSON can represent, the value)."""
+    if node is not None and is_nested_deeper(node, MOST_DEPTH):
+        return False, None
     try:
         value = ast.literal_eval(node) if node is not None else None
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError):
         return False, None
     if isinstance(value, tuple):
         value = list(value)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from playground.exchange.parsers import Unreadable, json_value
+from playground.exchange.python_tree import MOST_NESTED, expression_text, is_nested_deeper
 from playground.exchange.python_types import TooLarge, Types, is_record, last_name
 
 MOST_VALUES = 100_000
@@ -63,11 +64,8 @@ def list_tools(tree: ast.Module, read: Collection[int] = ()) -> ListedTools:
             break
         try:
             tools.append((node.lineno, values.of(_with_names(node, tree))))
-        except (Unknown, TooLarge, RecursionError) as error:
-            reason = (
-                str(error) if not isinstance(error, RecursionError) else "It is nested too deep."
-            )
-            notes.append(f"A tool in line {node.lineno} was left out: {reason}")
+        except (Unknown, TooLarge) as error:
+            notes.append(f"A tool in line {node.lineno} was left out: {error}")
     more = [f"{len(notes) - 10} more were left out."] if len(notes) > 10 else []
     return ListedTools(tuple(tools), (*notes[:10], *more))
 
@@ -248,7 +246,7 @@ class Values:
             case ast.Dict():
                 return self._object(node, depth)
             case ast.Name(id=name):
-                return self._named(name, node)
+                return self._named(name, node, depth)
             case ast.Attribute() if id(node) in self.attributes:
                 return self.of(self.attributes[id(node)], depth + 1)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
@@ -296,7 +294,7 @@ class Values:
             members[name if isinstance(name, str) else self._refuse(key)] = inner
         return members
 
-    def _named(self, name: str, node: ast.expr) -> Any:
+    def _named(self, name: str, node: ast.expr, depth: int) -> Any:
         """The value of a name, counted each time it is used."""
         if name in self._known:
             value, count, chars = self._known[name]
@@ -309,7 +307,7 @@ class Values:
         before = self._count, self._chars
         self._open.append(name)
         try:
-            value = self.of(node_of_name)
+            value = self.of(node_of_name, depth + 1)
         finally:
             self._open.pop()
         self._known[name] = value, self._count - before[0], self._chars - before[1]
@@ -383,8 +381,8 @@ class Values:
         aliases = {name: value for name, value in self.names.items() if value is not None}
         return Types(self.classes, aliases).members(definition)
 
-    def _refuse(self, node: ast.AST) -> NoReturn:
-        written = " ".join(ast.unparse(node).split())
+    def _refuse(self, node: ast.expr) -> NoReturn:
+        written = expression_text(node)
         short = written if len(written) <= 60 else f"{written[:59]}…"
         raise Unknown(f"{short!a} is only known when the file runs; write it out.")
 
@@ -449,7 +447,7 @@ def _is_sound(text: str) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(text)
+            tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    return True
+    return not is_nested_deeper(tree, MOST_NESTED)

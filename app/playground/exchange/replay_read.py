@@ -13,6 +13,7 @@ from typing import Any
 
 Call = tuple[str, Any]
 DEEPEST = 50
+MOST_DEEP = 500
 
 
 def calls_of(protocol: str, body: bytes) -> list[Call]:
@@ -27,8 +28,8 @@ def _values(body: bytes) -> Iterator[dict[str, Any]]:
     """The JSON objects of a body: whole, of its events, or of its lines."""
     text = body.decode("utf-8", "replace").removeprefix("\ufeff")
     try:
-        whole = json.loads(text)
-    except (ValueError, RecursionError):
+        whole = _load(text)
+    except ValueError:
         pass
     else:
         yield from whole if isinstance(whole, list) else [whole]
@@ -42,36 +43,53 @@ def _values(body: bytes) -> Iterator[dict[str, Any]]:
         data = [] if not line else data
         for piece in pieces:
             try:
-                value = json.loads(piece)
-            except (ValueError, RecursionError):
+                value = _load(piece)
+            except ValueError:
                 continue  # [DONE], or a line that was cut
             if isinstance(value, dict):
                 yield value
 
 
-def comparable(value: Any) -> bool:
-    """Whether JSON data can stand in a program: not nested too deep for it, without NaN, which is
-    like nothing, and without a number beyond all others."""
+def _load(text: str) -> Any:
+    """JSON data. ValueError if it is invalid or nested too deep, for every version of Python."""
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    if any(depth > MOST_DEEP for _, depth in _parts(value)):
+        raise ValueError("nested too deep")
+    return value
+
+
+def _parts(value: Any) -> Iterator[tuple[Any, int]]:
+    """All values in JSON data, each with its depth."""
     rows = [(value, 0)]
     while rows:
         item, depth = rows.pop()
-        if depth > DEEPEST or (isinstance(item, float) and not abs(item) < float("inf")):
-            return False
+        yield item, depth
         inner = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
         rows += [(each, depth + 1) for each in inner]
-    return True
+
+
+def comparable(value: Any) -> bool:
+    """Whether JSON data can stand in a program: not nested too deep for it, without NaN, which is
+    like nothing, and without a number beyond all others."""
+    return not any(
+        depth > DEEPEST or (isinstance(item, float) and not abs(item) < float("inf"))
+        for item, depth in _parts(value)
+    )
 
 
 def _parse_arguments(arguments: Any) -> Any:
     """Arguments as an object, or their text where they are none that is `comparable`."""
     try:
         text = arguments.strip() if isinstance(arguments, str) else None
-        value = json.loads(text) if text else {} if text == "" else arguments or {}
-        if isinstance(value, dict) and comparable(value):
-            return value
-        return arguments if isinstance(arguments, str) else json.dumps(arguments)
-    except (ValueError, RecursionError):
-        return arguments if isinstance(arguments, str) else "nested too deep"
+        value = _load(text) if text else {} if text == "" else arguments or {}
+    except ValueError:
+        return arguments
+    if isinstance(value, dict) and comparable(value):
+        return value
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
 def _anthropic(values: list[dict[str, Any]]) -> Iterator[Call]:

@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl
 from playground import __version__
 from playground.core.errors import BadInput
 from playground.core.events import RequestSent
+from playground.core.json_values import load_json, refuse_constant
 from playground.core.messages import model_request
 from playground.core.providers import PROFILES
 from playground.core.session import Session, Turn
@@ -81,8 +82,8 @@ class ExportedRequest:
     def value(self) -> dict[str, Any] | None:
         """The body as a JSON object, None if it is not one."""
         try:
-            parsed = json.loads(self.body, parse_constant=_refuse_constant)
-        except (ValueError, RecursionError):
+            parsed = load_json(self.body, parse_constant=refuse_constant)
+        except ValueError:
             return None
         return parsed if isinstance(parsed, dict) else None
 
@@ -206,10 +207,6 @@ def default_profile(protocol: Protocol) -> Profile:
     """The vendor's own row of a protocol: the first that uses it, or one without an address."""
     rows = (row for row in PROFILES if row.protocol == protocol and not row.simulated)
     return next(rows, Profile(protocol, protocol, ""))
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
 
 
 # -- curl commands -----------------------------------------------------------------------------

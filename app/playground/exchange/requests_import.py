@@ -94,7 +94,7 @@ def read_requests(text: str) -> ImportedRequests:
         return _read(text.removeprefix("\ufeff"))
     except Unreadable as error:
         return ImportedRequests(problem=str(error))
-    except (RecursionError, MemoryError):
+    except (RecursionError, MemoryError):  # a net: the parsers bound the depth
         return ImportedRequests(problem="The text is nested too deep.")
     # Any other exception is caused by the text: people import anything.
     except (LookupError, ValueError, TypeError, AttributeError) as error:

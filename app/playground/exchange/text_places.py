@@ -17,7 +17,8 @@ from typing import Any
 import yaml
 
 from playground.core.arguments import name_of_step
-from playground.exchange.parsers import MOST_LOOSE_BYTES, without_comments
+from playground.exchange.parsers import MOST_LOOSE_BYTES, Unreadable, without_comments
+from playground.exchange.python_source import parse_module
 from playground.exchange.tool_entry import ImportedTool
 
 MOST_BYTES = 2 * 1024 * 1024
@@ -218,9 +219,23 @@ class _JsonReader:
 
 def _yaml_roots(text: str) -> list[TextNode]:
     try:
+        if _is_yaml_deeper(text, MOST_DEPTH):
+            return []
         return [_yaml_node(node, {}) for node in yaml.compose_all(text, Loader=_LOADER) if node]
-    except (yaml.YAMLError, RecursionError):
+    except yaml.YAMLError:
         return []
+
+
+def _is_yaml_deeper(text: str, most: int) -> bool:
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > most:
+                return True
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+    return False
 
 
 def _yaml_node(node: Any, known: dict[int, TextNode]) -> TextNode:
@@ -250,8 +265,8 @@ def _yaml_node(node: Any, known: dict[int, TextNode]) -> TextNode:
 def _definitions(text: str) -> list[ast.AST]:
     """The functions and classes of a source, outer before inner."""
     try:
-        module = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
+        module = parse_module(text)
+    except Unreadable:
         return []
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     return [node for node in ast.walk(module) if isinstance(node, kinds)]

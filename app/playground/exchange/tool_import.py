@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any
 
+from playground.core.json_values import TooDeep, load_json
 from playground.exchange import openapi, python_source, python_values
 from playground.exchange.mcp_config import with_free_name
 from playground.exchange.openapi_documents import Files, bundle
@@ -112,6 +113,7 @@ def import_tools(
         with one_document():
             was = _read_source(text.removeprefix("\ufeff"), name, asked)
             return replace(_collect(was, asked), parts=tuple(asked.parts))
+    # The last two are a net: the parsers bound the depth.
     except (Unreadable, RecursionError, MemoryError) as error:
         problem = str(error) if isinstance(error, Unreadable) else "The text is nested too deep."
         return ImportedTools(problem=problem)
@@ -297,8 +299,8 @@ def _literal(text: str) -> _ToolSource | None:
     """The content of a list or an object in Python syntax, with True and 'a'; None if it is JSON,
     however invalid."""
     try:
-        json.loads(text)
-    except RecursionError:
+        load_json(text)
+    except TooDeep:
         return None
     except ValueError:
         pass

@@ -18,7 +18,8 @@ from typing import Any, Protocol
 
 from playground.core.arguments import ABSENT, at
 from playground.core.events import Problem
-from playground.core.tools import Content, Tool, ToolResult
+from playground.core.json_values import ExactNumber, load_spelled
+from playground.core.tools import Content, Tool, ToolResult, image_type
 
 LONGEST_S = 24 * 3600.0
 """The maximum duration of a call in seconds, including all extensions. Limits other than the
@@ -201,18 +202,10 @@ class ThrottledProgress:
 
 
 def image_content(data: bytes) -> Content | None:
-    """`data` as an image of the type of its first bytes: PNG, JPEG, GIF, WebP; else None."""
-    match data[:12]:
-        case head if head.startswith(b"\x89PNG\r\n\x1a\n"):
-            kind = "image/png"
-        case head if head.startswith(b"\xff\xd8\xff"):
-            kind = "image/jpeg"
-        case head if head.startswith((b"GIF87a", b"GIF89a")):
-            kind = "image/gif"
-        case head if head[:4] == b"RIFF" and head[8:] == b"WEBP":
-            kind = "image/webp"
-        case _:
-            return None
+    """`data` as an image of the type of its first bytes; None if it is none."""
+    kind = image_type(data)
+    if not kind:
+        return None
     return Content("image", media_type=kind, data=base64.b64encode(data).decode("ascii"))
 
 
@@ -252,13 +245,9 @@ ANY_PLACE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
 """Also matches text that may only have been meant as a placeholder."""
 
 
-class Digits(str):
-    """A number in the model's notation."""
-
-
 def parse_arguments(arguments: str) -> dict[str, Any]:
-    """Valid arguments, with each number as Digits."""
-    value: dict[str, Any] = json.loads(arguments, parse_int=Digits, parse_float=Digits)
+    """Valid arguments, with each number as an ExactNumber. ValueError if they are invalid."""
+    value: dict[str, Any] = load_spelled(arguments)
     return value
 
 
@@ -355,7 +344,7 @@ def as_text(value: Any) -> str:
 def as_json(value: Any) -> str:
     """Compact JSON in which numbers keep their digits."""
     match value:
-        case Digits():
+        case ExactNumber():
             return str(value)
         case dict():
             members = (

@@ -18,7 +18,6 @@ sent only to the host of the tool's own URL and redacted in the response.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from urllib.parse import quote, unquote
 from playground.core.arguments import ABSENT, at
 from playground.core.errors import BadInput, PlaygroundError
 from playground.core.events import Problem
+from playground.core.json_values import load_spelled
 from playground.core.tools import Content, ResultKind, Tool, ToolResult, text_result
 from playground.executors.executor import (
     PLACE,
@@ -134,7 +134,7 @@ def _request_note(tool: Tool, arguments: str) -> Problem:
         request = request_of(tool.config, arguments)
     except PlaygroundError as error:
         return Problem("note", f"As written, this call fails: {error}")
-    except (ValueError, RecursionError):  # invalid arguments, which the check reports
+    except ValueError:  # invalid arguments, which the check reports
         return Problem("note", "The request is made when the arguments are valid.")
     styled = {
         parameter.name.lower()
@@ -200,8 +200,8 @@ def _charset(fetched: net_fetch.FetchResponse) -> str:
 
 def _is_json(text: str) -> bool:
     try:
-        json.loads(text, parse_int=str)
-    except (ValueError, RecursionError):
+        load_spelled(text)
+    except ValueError:
         return False
     return True
 

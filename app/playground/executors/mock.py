@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -22,6 +21,7 @@ from typing import Any
 
 from playground.core.arguments import fits
 from playground.core.events import Problem
+from playground.core.json_values import load_json
 from playground.core.tools import Content, ResultKind, Tool, ToolResult, text_result
 from playground.executors.executor import (
     CallCheck,
@@ -70,8 +70,8 @@ class Mock:
         """A text may be meant as it stands, or as JSON."""
         text = staged.text
         try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
+            value = load_json(text)
+        except ValueError:
             return await output_mismatch(invocation, staged, text)
         mismatch = await output_mismatch(invocation, staged, value)
         is_text = staged.content[0].media_type != JSON
@@ -81,7 +81,7 @@ class Mock:
         """Adds a note on placeholders of the result that the call leaves empty."""
         try:
             empty = _left_empty(tool, arguments)
-        except (ValueError, RecursionError):  # invalid arguments, which the check reports
+        except ValueError:  # invalid arguments, which the check reports
             empty = []
         verb = "is" if len(empty) == 1 else "are"
         named = ", ".join(empty[:5]) + (", …" if len(empty) > 5 else "")

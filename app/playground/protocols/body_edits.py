@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from playground.core.arguments import canonical
+from playground.core.json_values import too_deep
 from playground.core.messages import MessagePart
 from playground.protocols.history_form import HistoryForm, ResultEdit
 from playground.protocols.raw_json import (
@@ -174,11 +175,11 @@ class _SentBody:
 
     @classmethod
     def read(cls, protocol: str, body: bytes) -> _SentBody | None:
-        """None if the body is invalid JSON."""
+        """None if the body is invalid JSON, or nested too deep."""
         text = body.decode("utf-8", "surrogateescape")
         try:
-            return cls(protocol, text, DECODER.decode(text))
-        except (ValueError, RecursionError):
+            return None if too_deep(text) else cls(protocol, text, DECODER.decode(text))
+        except ValueError:
             return None
 
     def with_list(self) -> _SentBody:

@@ -12,11 +12,12 @@ from functools import lru_cache
 from typing import Any
 
 from playground.core.errors import BadInput
+from playground.core.json_values import MOST_DEEP, is_deeper, load_json, refuse_constant
 from playground.core.messages import Message, MessagePart, ModelRequest, Origin
 from playground.core.tools import Content, Same, Tool
 from playground.protocols.base import WireRequest
 from playground.protocols.limits import CallIdLimit, LimitTable, SentTool
-from playground.protocols.raw_json import too_deep, whole_characters
+from playground.protocols.raw_json import whole_characters
 from playground.schema.strict_json import InvalidJSON, parse, read_arguments
 
 # Notes before sending what the provider will refuse of the tools. Changes nothing: the tools are
@@ -261,19 +262,13 @@ def exact_object(text: str) -> Exact | None:
 
 def sound_object(text: str) -> dict[str, Any] | None:
     """The object in `text`, if it is strict JSON, or None."""
-    if too_deep(text):
-        return None
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = load_json(text, parse_constant=refuse_constant)
         # An infinity cannot be encoded again, so it is invalid, too.
         json.dumps(value, allow_nan=False)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(name)
 
 
 def input_object(part: MessagePart) -> Exact:
@@ -448,11 +443,13 @@ def _json_text(body: Mapping[str, Any]) -> str:
         exact.append(value.text)
         return _PLACE
 
+    if is_deeper(body, MOST_DEEP):
+        raise BadInput(f"The settings are nested deeper than {MOST_DEEP} levels. Flatten them.")
     try:
         text = json.dumps(
             body, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=place
         )
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError) as error:
         raise BadInput(
             f"The request cannot be written as JSON ({error}): change the settings."
         ) from error

@@ -16,6 +16,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from playground.core.json_values import load_json
+
 FrameKind = Literal[
     "sse",  # an event with data
     "fields",  # an event without data (`retry:`, `id:`, a lone `event:`)
@@ -422,8 +424,8 @@ def _end(pattern: re.Pattern[bytes], buffer: bytearray, start: int) -> int:
 
 def _is_json(line: bytes) -> bool:
     try:
-        json.loads(line)
-    except (ValueError, RecursionError):
+        load_json(line)
+    except ValueError:
         return False
     return True
 

@@ -17,15 +17,11 @@ from typing import Any, NamedTuple
 
 from jiter import from_json
 
+from playground.core.json_values import TooDeep, too_deep
 from playground.secrets.redaction import SHORTEST
 
 _MOST_DIGITS = 4000
 """int() refuses more than 4300 digits; such a number stays text."""
-MOST_DEEP = 200
-"""Deeper values could be parsed, but not traversed by the code that stores and shows them."""
-
-# Possessive match of an unclosed string to the end: retrying at each quote would be O(n²).
-_STRUCTURE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
 
 
 def _integer(digits: str) -> Any:
@@ -54,7 +50,7 @@ def parse_json(text: str) -> Any:
     surrogates, which `json` accepts; possibly too large numbers are not passed to it.
     """
     if too_deep(text):
-        raise ValueError("nested too deeply")
+        raise TooDeep
     if not _may_overflow(text):
         try:
             return from_json(text.encode(), allow_inf_nan=False, cache_mode="keys")
@@ -69,24 +65,6 @@ def _may_overflow(text: str) -> bool:
         return True
     # Every run of _DIGITS digits covers an index of the slice, whose step is _DIGITS.
     return _DIGIT.search(text[_DIGITS - 1 :: _DIGITS]) is not None
-
-
-def too_deep(text: str) -> bool:
-    """Whether the JSON `text` is nested deeper than MOST_DEEP."""
-    if len(text) <= 2 * MOST_DEEP or text.count("[") + text.count("{") <= MOST_DEEP:
-        return False
-    depth = 0
-    for hit in _STRUCTURE.finditer(text):
-        match hit.group():
-            case "[" | "{":
-                depth += 1
-                if depth > MOST_DEEP:
-                    return True
-            case "]" | "}":
-                depth -= 1
-            case _:
-                pass
-    return False
 
 
 class Quoted:

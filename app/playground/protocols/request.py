@@ -545,7 +545,7 @@ def tool_names(body: Mapping[str, Any]) -> list[str]:
 def _body(sent: RequestSent) -> Mapping[str, Any] | None:
     try:
         value = parse_json(sent.body)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     return value if isinstance(value, dict) else None
 

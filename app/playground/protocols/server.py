@@ -16,6 +16,7 @@ from random import Random
 from typing import Any, Literal
 
 from playground.core.errors import BadInput
+from playground.core.json_values import load_json
 from playground.core.messages import ModelRequest, arguments_object
 
 # A model's reply before it is encoded.
@@ -288,8 +289,8 @@ _A_BODY = Citation("the API references: a body is a JSON object; the words are o
 def object_of(body: bytes) -> dict[str, Any]:
     """The JSON object of a request body."""
     try:
-        value = json.loads(body)
-    except (ValueError, RecursionError) as error:
+        value = load_json(body)
+    except ValueError as error:
         raise _A_BODY.refusal(
             f"The body is not valid JSON ({error}). Send a JSON object."
         ) from error

@@ -17,6 +17,7 @@ import jiter
 
 from playground.core.arguments import pointer_step
 from playground.core.events import Problem
+from playground.core.json_values import load_json
 from playground.schema.form import Form, FormField, typed_text
 
 TokenKind = Literal["key", "string", "number", "word", "mark", "raw"]
@@ -246,8 +247,8 @@ def _merged(tokens: Iterable[LayoutToken]) -> Iterator[LayoutToken]:
 
 def _object(text: str) -> dict[str, Any] | None:
     try:
-        value = json.loads(text) if len(text) <= LAYOUT_LIMIT else None
-    except (ValueError, RecursionError):
+        value = load_json(text) if len(text) <= LAYOUT_LIMIT else None
+    except ValueError:
         return None
     return value if isinstance(value, dict) else None
 

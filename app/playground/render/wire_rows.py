@@ -6,7 +6,6 @@ times; which block a row produced is given (`joined`). protocols/framing splits 
 
 from __future__ import annotations
 
-import json
 import re
 from bisect import bisect_right
 from collections import OrderedDict
@@ -43,6 +42,7 @@ from playground.core.events import (
     TaskStarted,
     Warned,
 )
+from playground.core.json_values import load_json
 from playground.core.tools import ToolResult
 from playground.protocols.base import url_parts
 from playground.protocols.framing import Frame, Framer
@@ -505,8 +505,8 @@ def label(protocol: str, frame: Frame) -> str:
 
 def _json_label(protocol: str, frame: Frame) -> str:
     try:
-        data = json.loads(frame.data)
-    except (ValueError, RecursionError):
+        data = load_json(frame.data)
+    except ValueError:
         data = None
     codec = CODECS.get(protocol)
     if codec is None or not isinstance(data, dict):

@@ -48,7 +48,7 @@ def find_fault(document: str, value: Any, naming: Naming = _name_this) -> Proble
         if validator.is_valid(value):
             return None
         error = next(iter(validator.iter_errors(value)))
-    except (ValueError, RecursionError) as unchecked:  # such as half of a surrogate pair
+    except ValueError as unchecked:  # such as half of a surrogate pair
         return Problem("schema", f"{naming(())} cannot be checked: {unchecked}.")
     place: Place = tuple(error.instance_path)
     there = at_steps(value, error.instance_path)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from playground.core.arguments import pointer_step
 from playground.core.events import Problem
+from playground.core.json_values import ExactNumber, load_spelled
 from playground.schema.schema_checks import is_local, resolve
 from playground.schema.strict_json import InvalidJSON, parse
 
@@ -120,17 +121,6 @@ Form = Mapping[str, Sequence[str]]
 """The fields of a form as received, each with all its values."""
 
 
-class ExactNumber(str):
-    """A number in its original notation, so that none of its digits is lost. Equal to no text."""
-
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ExactNumber) and str.__eq__(self, other)
-
-    __hash__ = str.__hash__
-
-
 @dataclass(frozen=True)
 class FormField:
     """One place of the value. `pointer` is its JSON pointer and `key` the name of its input.
@@ -189,7 +179,7 @@ def fields(schema: Any, text: str = "") -> tuple[FormField, ...]:
     value = _ABSENT
     if text.strip():
         parse(text)
-        value = json.loads(text, parse_int=ExactNumber, parse_float=ExactNumber)
+        value = load_spelled(text)
     root = _drawn(_Drawing(schema), schema, "", "", value, required=True, depth=0)
     return root.children if root.kind == "object" else (root,)
 
@@ -383,7 +373,7 @@ def _lines(value: Any) -> str:
 
 
 def _read(field: FormField, form: Form, wrong: Wrong) -> Any:
-    """The value of a place, or _ABSENT. Lists and objects hold Digits for numbers."""
+    """The value of a place, or _ABSENT. Lists and objects hold an ExactNumber for each number."""
     if form.get(field.null_key, [""])[-1:] == ["on"] and field.nullable:
         return None
     if (text := typed_text(form, f"json:{field.pointer}")) is not None:
@@ -460,7 +450,7 @@ def _parse(text: str, field: FormField, wrong: Wrong) -> Any:
         parse(text)
     except InvalidJSON as error:
         return _wrong(field, f"must be JSON. {str(error).rstrip('.')}", wrong)
-    return json.loads(text, parse_int=ExactNumber, parse_float=ExactNumber)
+    return load_spelled(text)
 
 
 def _wrong(field: FormField, what: str, wrong: Wrong) -> Any:
@@ -474,7 +464,7 @@ def _problem(field: FormField, what: str, naming: Callable[[str], str]) -> Probl
 
 
 def _json_text(value: Any) -> str:
-    """`value` as JSON text; Digits numbers keep their notation."""
+    """`value` as JSON text; an ExactNumber is written as it was read."""
     match value:
         case ExactNumber():
             return str(value)

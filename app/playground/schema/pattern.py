@@ -22,6 +22,9 @@ MOST = 20_000
 """Maximum length of one text, in characters."""
 MOST_PATTERN = 10_000
 """Maximum length of a pattern for which texts are generated, in characters."""
+MOST_GROUPS = 50
+"""Python's own parser of patterns calls itself for each group in a group."""
+_GROUPS = re.compile(r"\\.|[()]", re.DOTALL)
 
 _PREFERRED = (
     "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ-_ .,:;/@#+=!?$%&*"
@@ -56,12 +59,12 @@ def texts(
     """Texts for `pattern`, the shortest first, then longer ones up to about `length`, then others
     of the same lengths; another `shift` gives others. Empty if it cannot be parsed here."""
     effort = effort or Effort()
-    if _parser is None or len(pattern) > MOST_PATTERN:
+    if _parser is None or len(pattern) > MOST_PATTERN or has_deep_groups(pattern):
         return
     try:
         effort.spend(len(pattern))
         tree = _parsed(pattern)
-    except (re.error, ValueError, RecursionError, OverflowError, _TooLongError):
+    except (re.error, ValueError, OverflowError, _TooLongError):
         return
     seen: set[str] = set()
     classes: dict[int, Sequence[str]] = {}
@@ -71,13 +74,24 @@ def texts(
             for ahead in (True, False):
                 try:
                     text = _Writer(more, turn, ahead, effort, classes).of(tree)
-                except (_TooLongError, RecursionError):
+                except _TooLongError:
                     if effort.left < 0:
                         return
                     continue
                 if text not in seen:
                     seen.add(text)
                     yield text
+
+
+def has_deep_groups(pattern: str) -> bool:
+    """Whether groups stand in groups more than MOST_GROUPS deep. Brackets in a character class
+    count too."""
+    depth = 0
+    for bracket in _GROUPS.findall(pattern):
+        depth += {"(": 1, ")": -1}.get(bracket, 0)
+        if depth > MOST_GROUPS:
+            return True
+    return False
 
 
 def _parsed(pattern: str) -> Any:

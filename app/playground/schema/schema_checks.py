@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, NoReturn, Protocol
+from urllib.parse import unquote
 
 import jsonschema_rs
 
@@ -108,16 +109,7 @@ def resolve(root: Any, ref: str) -> Any:
 
 def unescaped_step(step: str) -> str:
     """One step of a pointer in a URI fragment: percent signs first, then `~1` and `~0`."""
-    if "%" in step:
-        pieces = step.encode().split(b"%")
-        raw = pieces[0]
-        for piece in pieces[1:]:
-            try:
-                raw += bytes.fromhex(piece[:2].decode("ascii")) + piece[2:]
-            except ValueError:
-                raw += b"%" + piece
-        step = raw.decode("utf-8", "replace")
-    return name_of_step(step)
+    return name_of_step(unquote(step))
 
 
 MAX_SCHEMA_BYTES = 256 * 1024
@@ -151,11 +143,8 @@ def fault(schema: Any) -> Fault | None:
 
 
 def _checked(schema: Any) -> Fault | Validator:
-    try:
-        wrong = _form_fault(schema) or _ref_fault(schema) or _pattern_fault(schema)
-        return wrong or _compile(schema)
-    except RecursionError:
-        return f"A schema may be nested {MAX_SCHEMA_DEPTH} levels deep; flatten it.", ""
+    wrong = _form_fault(schema) or _ref_fault(schema) or _pattern_fault(schema)
+    return wrong or _compile(schema)
 
 
 def validator(schema: Mapping[str, Any]) -> Validator:
@@ -231,6 +220,8 @@ def _without_draft(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _form_fault(schema: Any) -> Fault | None:
     if not isinstance(schema, Mapping):
         return 'A schema is a JSON object, like {"type": "object", "properties": {}}.', ""
+    if _is_too_deep(schema):
+        return f"A schema may be nested {MAX_SCHEMA_DEPTH} levels deep; flatten it.", ""
     try:
         size = len(json.dumps(schema, ensure_ascii=False).encode("utf-8"))
     except UnicodeEncodeError:
@@ -239,17 +230,21 @@ def _form_fault(schema: Any) -> Fault | None:
         return "The schema holds something that is not JSON; remove it.", ""
     if size > MAX_SCHEMA_BYTES:
         return f"The schema has {size:,} bytes; at most {MAX_SCHEMA_BYTES:,} are allowed.", ""
-    level: list[Any] = [schema]
+    return None
+
+
+def _is_too_deep(schema: Mapping[str, Any]) -> bool:
+    """Before it is written as JSON, which fails at a depth of Python's own. A value that stands
+    in several places of one level is looked at once."""
+    level: dict[int, Any] = {0: schema}
     for _ in range(MAX_SCHEMA_DEPTH):
-        level = [
-            inner
-            for item in level
+        level = {
+            id(inner): inner
+            for item in level.values()
             for inner in (item.values() if isinstance(item, Mapping) else item)
             if isinstance(inner, Mapping | list)
-        ]
-    if level:
-        return f"A schema may be nested {MAX_SCHEMA_DEPTH} levels deep; flatten it.", ""
-    return None
+        }
+    return bool(level)
 
 
 def _ref_fault(schema: Mapping[str, Any]) -> Fault | None:
@@ -569,6 +564,10 @@ _PIECE_STEPS = 20
 _STATES_A_STEP = 9
 
 
+_MAX_NESTED = 400
+"""Schemas that lead to one another, each by a keyword, a reference or a member of the value."""
+
+
 class _TooMuch(Exception):
     """The count exceeds the cap, or is infinite."""
 
@@ -579,8 +578,8 @@ def steps(schema: Any, value: Any, most: int = MAX_STEPS, *, with_matches: bool 
     Without matches it bounds the number of errors that may be found.
     """
     try:
-        return _Count(schema, most, with_matches).of(schema, value)
-    except (_TooMuch, RecursionError):
+        return _Count(schema, most, with_matches).of(schema, value, 0)
+    except _TooMuch:
         return most + 1
 
 
@@ -592,22 +591,24 @@ class _Count:
         self.known: dict[tuple[int, object], int] = {}
         self.open: set[tuple[int, object]] = set()
 
-    def of(self, schema: Any, value: Any) -> int:
+    def of(self, schema: Any, value: Any, depth: int) -> int:
         if not isinstance(schema, Mapping):
             return 1
+        if depth > _MAX_NESTED:
+            raise _TooMuch
         key = (id(schema), _identity(value))
         if key in self.known:
             return self.known[key]
         if key in self.open or len(self.known) > min(_MAX_PAIRS, self.most):
             raise _TooMuch  # a schema that leads back to itself on the same value never ends
         self.open.add(key)
-        total = self._own(schema, value) + sum(
-            self.of(inner, value) for inner in self._same(schema)
-        )
+        total = self._own(schema, value)
+        for inner in self._same(schema):
+            total += self.of(inner, value, depth + 1)
         if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
             total *= 3  # unevaluated keywords evaluate the others once more
         for inner, item in _children(schema, value):
-            total += self.of(inner, item)
+            total += self.of(inner, item, depth + 1)
             if total > self.most:
                 raise _TooMuch
         if total > self.most:

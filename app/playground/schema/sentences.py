@@ -14,7 +14,6 @@ Bounded whatever the schema: at most `MOST_READ` errors are read, and a sentence
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -23,6 +22,7 @@ from typing import Any
 import jsonschema_rs
 
 from playground.core.events import Problem
+from playground.core.json_values import load_json
 from playground.schema.describe import (
     BOUNDS,
     LENGTHS,
@@ -579,8 +579,8 @@ def _places_from_behind(items: Sequence[Any], texts: Sequence[str]) -> list[int]
 
 def _canonical_text(text: str) -> str:
     try:
-        return _canonical(json.loads(text))
-    except (ValueError, RecursionError):
+        return _canonical(load_json(text))
+    except ValueError:
         return ""
 
 

@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
-from math import isfinite, isinf
+from math import isinf
 from typing import Any, NoReturn, Protocol
 
 from playground.core.events import Problem
+from playground.core.json_values import is_deeper, load_exact, too_deep
 from playground.schema.schema_checks import Place, pointer
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -29,8 +30,6 @@ MOST_SEARCHED = 1024 * 1024
 """Maximum length in characters of a text in which the place of an error is searched."""
 
 _EXPONENT_LENGTH = 9
-# Up to 15 digits within these bounds, any float prints exactly as read: no need to compare.
-_FLOAT_LENGTH, _FLOAT_LEAST, _FLOAT_MOST = 16, 1e-300, 1e300
 
 _STRUCTURE = re.compile(r'("(?>[^"\\]+|\\.)*+")([ \t\r\n]*+:)?|[{}\[\]]', re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
@@ -92,11 +91,14 @@ def parse(text: str, most_bytes: int = MAX_BYTES, most_keys: int = MAX_KEYS) -> 
     try:
         value = _load(text, most_keys)
     except json.JSONDecodeError as error:
+        if too_deep(text[: error.pos]):
+            raise _error_of(text, most_keys, _DEEP) from None
         raise _syntax(text, error) from None
     except RecursionError:
         raise _error_of(text, most_keys, _DEEP) from None
     except _Refused as error:
-        raise _error_of(text, most_keys, str(error)) from None
+        what = _DEEP if too_deep(text) else str(error)
+        raise _error_of(text, most_keys, what) from None
     if is_deeper(value, MAX_DEPTH):
         raise _error_of(text, most_keys, _DEEP)
     _check_surrogates(text)
@@ -147,18 +149,6 @@ def _float(word: str) -> float | int:
     return int(Decimal(word)) if isinf(value) else value
 
 
-def exact(word: str) -> float | int | Decimal:
-    """The exact number in a word of a valid text: a float if that prints as the same number, else
-    an integer or a decimal. The input of Python tools (executors/python/runner.py)."""
-    value = float(word)
-    if len(word) <= _FLOAT_LENGTH and _FLOAT_LEAST < abs(value) < _FLOAT_MOST:
-        return value
-    number = Decimal(word)
-    if isfinite(value) and Decimal(repr(value)) == number:
-        return value
-    return int(number) if 0 <= number.adjusted() <= MAX_DIGITS and number == int(number) else number
-
-
 def _too_long(word: str) -> bool:
     """More digits than the cap, as written or expanded, or an unrepresentable exponent."""
     mantissa, _, exponent = word.lower().lstrip("-").partition("e")
@@ -197,20 +187,6 @@ def _check_surrogates(text: str) -> None:
         high = match.start() if 0xD800 <= code < 0xDC00 else -1
     if high >= 0:
         raise InvalidJSON(text, high, "half of a surrogate pair is not a character")
-
-
-def is_deeper(value: Any, most: int) -> bool:
-    """Whether a JSON value is nested deeper than `most` levels."""
-    level = [value]
-    for _ in range(most + 1):
-        level = [item for item in level if type(item) is dict or type(item) is list]
-        if not level:
-            return False
-        level = [
-            inner for item in level if item
-            for inner in (item.values() if type(item) is dict else item)
-        ]  # fmt: skip
-    return True
 
 
 def _syntax(text: str, error: json.JSONDecodeError) -> InvalidJSON:
@@ -346,7 +322,7 @@ def kind_of(value: Any) -> str:
 def _notes(raw: str) -> Iterator[Problem]:
     """Notes on valid input that is unusual: at most one of each kind."""
     kinds: set[bool] = set()
-    for place, odd in _oddities(json.loads(raw, parse_float=exact)):
+    for place, odd in _oddities(load_exact(raw)):
         is_text = isinstance(odd, str)
         if is_text in kinds:
             continue

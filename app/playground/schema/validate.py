@@ -232,7 +232,7 @@ def schema_problems(
             errors = [error for error in errors if _missing(error) not in but_missing]
         fixer = validator if work <= _FIXED_STEPS else None
         return _problems(schema, value, errors, fixer, naming)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         message = f"The arguments could not be checked against the schema: {cut(str(error), 120)}."
         return (Problem("schema", message),)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
+from playground.core.json_values import load_json
 from playground.core.messages import MessagePart, ModelRequest, arguments_object
 from playground.protocols.server import (
     ModelReply,
@@ -242,8 +243,8 @@ def value_of(frame: OutgoingFrame) -> tuple[bytes, Any, bytes] | None:
     if start < 0:
         return None
     try:
-        value = json.loads(body, parse_float=str)
-    except (ValueError, RecursionError):
+        value = load_json(body, parse_float=str)
+    except ValueError:
         return None
     return frame.data[:start], value, frame.data[start + len(body) :]
 

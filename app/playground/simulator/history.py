@@ -19,6 +19,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
+from playground.core.json_values import load_json
 from playground.core.messages import Message, MessagePart, arguments_object
 from playground.core.tools import Content
 from playground.protocols import words_of
@@ -265,11 +266,12 @@ def _written_calls(text: str, place: int) -> Iterator[MessagePart]:
             called = [entry["function"] for entry in ast.literal_eval(match[1])]
             calls = [(call["name"], call["arguments"]) for call in called]
         elif match := _ACTION.search(text):
-            calls = [(match[1], json.loads(match[2]))]
+            calls = [(match[1], load_json(match[2]))]
         else:
-            objects = [json.loads(match[1]) for match in _CALL_TAG.finditer(text)]
+            objects = [load_json(match[1]) for match in _CALL_TAG.finditer(text)]
             calls = [(call["name"], call["arguments"]) for call in objects]
         written = [(str(name), json.dumps(arguments)) for name, arguments in calls]
+    # The last two are from Python's parser; what it reads of literals is at most 200 deep.
     except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError):
         return
     for number, (name, arguments) in enumerate(written):

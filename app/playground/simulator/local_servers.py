@@ -9,12 +9,12 @@ Responses stream of its own, without indexes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from playground.core.json_values import load_json
 from playground.protocols.openai_chat import server as chat
 from playground.protocols.openai_chat.limits import OpenAIPhrases
 from playground.protocols.openai_responses import server as responses
@@ -186,8 +186,8 @@ def _check_arguments(server: PlayedServer, several: Iterable[Any]) -> None:
         if not isinstance(arguments, str) or (not arguments and server.takes_empty_arguments):
             continue
         try:
-            json.loads(arguments)
-        except (ValueError, RecursionError) as error:
+            load_json(arguments)
+        except ValueError as error:
             raise server.refuse_arguments(str(error)) from error
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from playground.core.json_values import load_json, load_json_at
 from playground.core.messages import MessagePart, ModelRequest, arguments_object
 from playground.core.tools import Tool, ToolChoice
 from playground.protocols import words_of
@@ -209,13 +210,13 @@ def structured_answer(form: Mapping[str, Any], known: KnownFacts) -> str:
 
 def _schemas(text: str) -> Iterator[Mapping[str, Any]]:
     """The JSON Schemas of objects in `text`."""
-    reader, place = json.JSONDecoder(), text.find("{")
+    place = text.find("{")
     for _ in range(_MOST):
         if place < 0:
             return
         try:
-            value, end = reader.raw_decode(text, place)
-        except (ValueError, RecursionError):
+            value, end = load_json_at(text, place)
+        except ValueError:
             value, end = None, place + 1
         if isinstance(value, dict) and isinstance(value.get("properties"), dict):
             yield value
@@ -270,8 +271,8 @@ def _values(known: KnownFacts) -> list[Any]:
     values: list[Any] = []
     for outcome in known.results:
         try:
-            value = json.loads(outcome.text)
-        except (ValueError, RecursionError):
+            value = load_json(outcome.text)
+        except ValueError:
             value = outcome.text
         named = value if isinstance(value, dict) else {"result": value}
         values += [] if outcome.failed else [{**outcome.arguments, **named}]
@@ -409,8 +410,8 @@ def _success(outcome: CallOutcome, text: str) -> str:
         image = any(piece.type == "image" for piece in outcome.result.content)
         return f"{title}: " + ("an image came." if image else "the tool gave nothing back.")
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = load_json(text)
+    except ValueError:
         value = None
         if text[0] in '{["':
             return f"{title}: the result broke off in the middle; all I could read is: {_cut(text)}"

@@ -14,6 +14,7 @@ from itertools import takewhile
 from typing import Any, Literal
 from urllib.parse import quote
 
+from playground.core.json_values import load_json
 from playground.core.tools import Content
 from playground.protocols.registry import REQUEST_READERS
 from playground.protocols.request import (
@@ -198,8 +199,8 @@ def steps(protocol: str, body: str) -> list[Step]:
     """The path in `body`, in order; empty if it is not such a request."""
     reader = REQUEST_READERS.get(protocol)
     try:
-        data = json.loads(body)
-    except (ValueError, RecursionError):
+        data = load_json(body)
+    except ValueError:
         return []
     if reader is None or not isinstance(data, dict):
         return []
@@ -231,6 +232,6 @@ def _content(piece: Content) -> list[str]:
 def _value(text: str) -> object:
     """Arguments as a value, independent of white space; as text if they are not JSON."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return load_json(text)
+    except ValueError:
         return text

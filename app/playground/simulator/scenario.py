@@ -14,7 +14,6 @@ or several, of which the first that matches a conversation is played:
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from itertools import chain
 from typing import Any, Literal, Protocol
 
 from playground.core.errors import BadInput
+from playground.core.json_values import load_json
 from playground.core.messages import ModelRequest
 from playground.core.tools import Tool
 from playground.protocols import words_of
@@ -121,8 +121,8 @@ def scenario(text: str) -> Scenario:
 
 def _parse(text: str) -> Mapping[str, Any]:
     try:
-        data: Mapping[str, Any] = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        data: Mapping[str, Any] = load_json(text)
+    except ValueError as error:
         raise BadInput(f"The scenario is not JSON ({error}). Fix it and try again.") from error
     if fault := find_fault("scenario", data):
         where = fault.pointer or "/"
@@ -288,8 +288,8 @@ def _file_text(outcome: CallOutcome, file: str) -> str:
 def _json_value(outcome: CallOutcome) -> dict[str, Any] | list[Any] | None:
     """The result as a JSON object or list; None if it is another text."""
     try:
-        value = json.loads(outcome.text)
-    except (ValueError, RecursionError):
+        value = load_json(outcome.text)
+    except ValueError:
         return None
     return value if isinstance(value, dict | list) else None
 

@@ -33,6 +33,7 @@ from playground.core.events import (
     Tapped,
     TurnDropped,
 )
+from playground.core.json_values import load_json
 from playground.core.session import Session, Turn
 from playground.core.settings import Protocol, Settings
 from playground.engine.engine import Engine
@@ -277,8 +278,8 @@ class AgentSessions:
         data = request.body or b""
         try:
             text = data.decode("utf-8")
-            value = json.loads(text)
-        except (ValueError, RecursionError):
+            value = load_json(text)
+        except ValueError:
             return None
         if not isinstance(value, dict):
             return None

@@ -16,8 +16,9 @@ from starlette.responses import HTMLResponse, Response
 
 from playground.core.errors import BadInput, Conflict, NotFound
 from playground.core.events import STOPPED_BY_USER
+from playground.core.tools import image_type
 from playground.executors.workspace import FolderEntry, WorkspaceError
-from playground.executors.workspace.files import MAX_FILE, FileChange, History, diff, image_type
+from playground.executors.workspace.files import MAX_FILE, FileChange, History, diff
 from playground.web.forms import answer, as_json, body_of, wants
 from playground.web.site import Site, site_of
 

@@ -21,7 +21,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from playground.core.errors import BadInput
-from playground.core.tools import IMAGES, Content
+from playground.core.tools import IMAGES, Content, image_type
 from playground.protocols.raw_json import Quoted
 from playground.schema import strict_json
 from playground.web.guard import MAX_BODY
@@ -245,20 +245,6 @@ def _judged(raws: Sequence[tuple[bytes, str]], what: str) -> tuple[Content, ...]
     return tuple(images)
 
 
-def media_type(data: bytes) -> str:
-    """The type of an image by its first bytes, or "" if models do not accept it."""
-    match data[:12]:
-        case head if head.startswith(b"\x89PNG\r\n\x1a\n"):
-            return "image/png"
-        case head if head.startswith(b"\xff\xd8\xff"):
-            return "image/jpeg"
-        case head if head[:4] == b"RIFF" and head[8:] == b"WEBP":
-            return "image/webp"
-        case head if head[:6] in (b"GIF87a", b"GIF89a"):
-            return "image/gif"
-    return ""
-
-
 async def _of_form(body: Body) -> list[tuple[bytes, str]]:
     """The files of a form; an empty field sends one without a name."""
     assert body.form is not None
@@ -288,7 +274,7 @@ def _decoded(value: Any, place: int) -> tuple[bytes, str]:
 
 
 def _checked(raw: bytes, named_type: str, place: int) -> Content:
-    kind = media_type(raw)
+    kind = image_type(raw)
     if len(raw) > MOST_BYTES:
         raise BadInput(f"Image {place} is larger than {MOST_BYTES >> 20} MB; make it smaller.")
     if not kind:

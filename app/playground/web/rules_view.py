@@ -19,6 +19,7 @@ from playground.core.arguments import ABSENT, TESTS, pointer_step, steps_of, val
 from playground.core.decide import obstacle
 from playground.core.errors import BadInput
 from playground.core.faults import FAULTS
+from playground.core.json_values import load_json
 from playground.core.rule_proposals import Proposal
 from playground.core.rules import (
     LETS_THROUGH,
@@ -632,8 +633,8 @@ def _standing(rule: Rule, own: Sequence[Rule], always: Sequence[Rule]) -> str:
 
 def _tests(rule: Rule, call: Call) -> tuple[tuple[str, str], ...]:
     try:
-        values = json.loads(call.arguments)
-    except (ValueError, RecursionError):
+        values = load_json(call.arguments)
+    except ValueError:
         return ()
     return tuple(
         (test_text(pointer, test), _value(value_at(values, pointer)))

@@ -12,8 +12,9 @@ import anyio
 import pypdf
 import pytest
 
+from playground.core.tools import image_type
 from playground.executors.workspace import WorkspaceError, files
-from playground.executors.workspace.files import image_type, number_lines, page_range, render_file
+from playground.executors.workspace.files import number_lines, page_range, render_file
 from tests.executors.workspace.working import Working
 
 pytestmark = pytest.mark.anyio

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from playground import __version__
 from playground.core.errors import PlaygroundError
+from playground.core.json_values import load_json
 from playground.core.tools import ToolResult, text_result
 from playground.executors.executor import ThrottledProgress
 from playground.executors.mcp.process import Transport, Words
@@ -477,8 +478,8 @@ def input_wanted(error: ValueError) -> str:
 def _value(text: str) -> Any:
     """The JSON value of a text, or the text."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return load_json(text)
+    except ValueError:
         return text
 
 

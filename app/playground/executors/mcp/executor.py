@@ -18,6 +18,7 @@ from decimal import Decimal
 
 from playground.core.errors import BadInput
 from playground.core.events import Problem
+from playground.core.json_values import float_words
 from playground.core.servers import Accepted, Server, fingerprint
 from playground.core.tools import Tool, ToolResult, text_result
 from playground.executors.executor import CallCheck, Invocation, Report, ThrottledProgress
@@ -348,31 +349,21 @@ def _code_of(server: Server, tool: str) -> str:
 
 def _inexact(arguments: str) -> list[str]:
     """Sentences on numbers that lose digits: the SDK supports only doubles."""
-    lost: list[str] = []
-
-    def heard(word: str) -> float:
-        value = float(word)
-        if math.isfinite(value) and Decimal(repr(value)) != Decimal(word):
-            lost.append(word)
-        return value
-
     try:
-        json.loads(arguments, parse_float=heard)
-    except (ValueError, RecursionError):
+        words = float_words(arguments)
+    except ValueError:
         return []
+    lost = [
+        word
+        for word in words
+        if math.isfinite(float(word)) and Decimal(repr(float(word))) != Decimal(word)
+    ]
     return [f"{word} is passed to the server as {float(word)!r}." for word in lost[:5]]
 
 
 def _endless(arguments: str) -> bool:
     """Whether a number is outside the range of doubles."""
-    numbers: list[float] = []
-
-    def heard(word: str) -> float:
-        numbers.append(float(word))
-        return numbers[-1]
-
-    json.loads(arguments, parse_float=heard)
-    return not all(map(math.isfinite, numbers))
+    return not all(math.isfinite(float(word)) for word in float_words(arguments))
 
 
 def _failed(text: str) -> ToolResult:

@@ -45,6 +45,7 @@ from typing import Any
 
 from playground.core.errors import BadInput
 from playground.core.events import Problem
+from playground.core.json_values import load_json
 from playground.core.tools import SHIPPED, Content, Tool, ToolResult, text_result
 from playground.executors.executor import (
     LONGEST_S,
@@ -111,8 +112,8 @@ class _Call:
 
     def take(self, line: bytes) -> None:
         try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
+            message = load_json(line)
+        except ValueError:
             return
         if not isinstance(message, dict) or message.get("job") != self.number:
             return  # reports of a thread left by an earlier call

@@ -17,6 +17,7 @@ from __main__ import CallFailure
 MAX_ADDRESSES = 1536 << 20
 """The limit of this process, and of the interpreter's; its own memory limit is far lower."""
 ODDLY_LONG = 400  # digits; longer numbers are not plausible
+MOST_DEEP = 200
 ARGUMENTS = "_arguments_of_the_call"
 
 
@@ -72,10 +73,30 @@ def integer(word: str) -> int | float:
 
 def data(value: Any) -> Any:
     """`value` as JSON data."""
+    deep = f"The function returned a value that is nested deeper than {MOST_DEEP} levels."
     try:
-        return json.loads(json.dumps(value, allow_nan=False, default=plain))
-    except (TypeError, ValueError, RecursionError) as error:
+        plain_data = json.loads(json.dumps(value, allow_nan=False, default=plain))
+    except RecursionError:
+        raise CallFailure(deep) from None
+    except (TypeError, ValueError) as error:
         raise CallFailure(f"The function returned a value that is not JSON: {error}.") from None
+    if is_deeper(plain_data, MOST_DEEP):
+        raise CallFailure(deep)
+    return plain_data
+
+
+def is_deeper(value: Any, most: int) -> bool:
+    """Whether JSON data is nested deeper than `most` levels. The program has the same function
+    (core/json_values.py)."""
+    level = [value]
+    for _ in range(most + 1):
+        level = [item for item in level if isinstance(item, dict | list)]
+        if not level:
+            return False
+        level = [
+            inner for item in level for inner in (item.values() if isinstance(item, dict) else item)
+        ]
+    return True
 
 
 def plain(value: Any) -> Any:

@@ -8,7 +8,6 @@ begins with its number.
 from __future__ import annotations
 
 import asyncio
-import json
 import tempfile
 import threading
 import time
@@ -19,6 +18,7 @@ from typing import Any, TypeVar
 
 from playground.core.errors import NotFound
 from playground.core.events import STOPPED_BY_MODEL, Problem
+from playground.core.json_values import load_json
 from playground.core.tools import Tool, ToolResult, text_result
 from playground.executors.executor import (
     LONGEST_S,
@@ -56,7 +56,7 @@ class CallArguments:
     """The arguments of a call, with type checks. InvalidArgument if one has another type."""
 
     def __init__(self, arguments: str) -> None:
-        self._values: Mapping[str, Any] = json.loads(arguments)
+        self._values: Mapping[str, Any] = load_json(arguments)
 
     def text(self, name: str, default: str | None = None) -> str:
         value = self._values.get(name, default)
@@ -130,7 +130,7 @@ class Workspace:
         try:
             given = CallArguments(arguments)
             safe = reads_only(given.text("command")) and not given.flag("background")
-        except (InvalidArgument, ValueError, RecursionError, AttributeError):
+        except (InvalidArgument, ValueError, AttributeError):
             safe = False
         missing = await self.sandbox()
         if not missing:

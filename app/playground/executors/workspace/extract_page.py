@@ -26,6 +26,8 @@ MOST_SPANNED = 50
 """Columns of one cell at most: HTML allows 1,000, which makes a long text of a short page."""
 
 _SKIPPED = ("script", "style", "template", "noscript", "svg", "iframe")
+_MOST_NESTED = 200
+"""The converter calls itself for each level, three functions deep."""
 _TOO_DEEP = "(The page is nested too deeply to be read by its structure; this is its bare text.)\n"
 
 
@@ -58,11 +60,20 @@ def page_text(page: str, url: str) -> str:
         _number_items(ordered)
     for table in soup.find_all("table"):
         _unfold_layout(table)
-    try:
-        text = _PageConverter().convert_soup(soup)
-    except RecursionError:
+    if _is_deeper(soup, _MOST_NESTED):
         text = _TOO_DEEP + "\n".join(soup.stripped_strings)
+    else:
+        text = _PageConverter().convert_soup(soup)
     return (heading + text).strip()
+
+
+def _is_deeper(soup: Tag, most: int) -> bool:
+    level = [soup]
+    for _ in range(most + 1):
+        level = [inner for tag in level for inner in tag.children if isinstance(inner, Tag)]
+        if not level:
+            return False
+    return True
 
 
 class _PageConverter(MarkdownConverter):

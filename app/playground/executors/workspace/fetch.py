@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from urllib.parse import urljoin
 
 from playground.core.errors import BadInput, Refused
-from playground.core.tools import Content, ToolResult, text_result
+from playground.core.tools import Content, ToolResult, image_type, text_result
 from playground.executors.workspace import WorkspaceError
-from playground.executors.workspace.files import image_type, run_extractor
+from playground.executors.workspace.files import run_extractor
 from playground.net import fetch as net_fetch
 from playground.net.addresses import Resolve, resolve_host
 from playground.net.client import NetworkError

@@ -23,7 +23,8 @@ from typing import Any
 
 import jsonschema_rs
 
-from playground.core.tools import Content, ToolResult, text_result
+from playground.core.json_values import load_json
+from playground.core.tools import Content, ToolResult, image_type, text_result
 from playground.executors.executor import by_path
 from playground.executors.workspace import MAX_ENTRIES, Folder, FolderEntry, WorkspaceError
 
@@ -35,20 +36,7 @@ MAX_TEXT = 200_000
 PAGES = 20
 PDF_S = 20.0
 
-_IMAGES: Sequence[tuple[bytes, str]] = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-)
 _EXTRACTORS = {kind: Path(__file__).with_name(f"extract_{kind}.py") for kind in ("pdf", "page")}
-
-
-def image_type(data: bytes) -> str:
-    """The media type of an image, by its first bytes, or ""."""
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for mark, kind in _IMAGES if data.startswith(mark)), "")
 
 
 def is_pdf(data: bytes) -> bool:
@@ -127,9 +115,9 @@ def _image(path: str, data: bytes, kind: str, most: int) -> ToolResult:
 def render_notebook(path: str, data: bytes, most: int) -> ToolResult:
     """The cells with their outputs; images as images, as far as they fit."""
     try:
-        cells = json.loads(text_of(path, data))["cells"]
+        cells = load_json(text_of(path, data))["cells"]
         pieces = [piece for number, cell in enumerate(cells, 1) for piece in _cell(number, cell)]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         sentence = f"{path} is not a notebook of version 4; read it as text with run_shell."
         raise WorkspaceError("E9", sentence) from None
     content: list[Content] = []

@@ -7,12 +7,12 @@ https://docs.anthropic.com/en/api/messages-streaming
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
+from playground.core.json_values import load_spelled
 from playground.core.tools import Tool
 from playground.protocols.anthropic import FACTS
 from playground.protocols.anthropic.refuse import answer_form, check, signature_of
@@ -176,8 +176,8 @@ def _whole_block(block: ReplyBlock, index: int, stamp: IdSource) -> str:
 def _input(text: str) -> str:
     """Arguments for a JSON answer; invalid JSON can only be written as a string."""
     try:
-        json.loads(text or "{}", parse_int=str)
-    except (ValueError, RecursionError):
+        load_spelled(text or "{}")
+    except ValueError:
         return compact(text)
     return text or "{}"
 

@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from playground.core.events import EndReason, PartKind, Usage
+from playground.core.json_values import MOST_DEEP
 from playground.protocols.base import Codec, ModelInfo, error_sentence, model_entries, wire_id
 from playground.protocols.decoder import BodyDecoder, EventBuilder, OpenPart, Took
 from playground.protocols.gemini.request import MODELS_PATH, QUIRKS, encode, key_header, split_part
-from playground.protocols.raw_json import MOST_DEEP, Quoted, alike, joined
+from playground.protocols.raw_json import Quoted, alike, joined
 
 _KNOWN = frozenset({"candidates", "promptFeedback", "usageMetadata", "modelVersion", "responseId"})
 _OPAQUE: Mapping[str, PartKind] = {

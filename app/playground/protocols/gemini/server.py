@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
+from playground.core.json_values import load_spelled, refuse_constant
 from playground.core.tools import Tool
 from playground.protocols.gemini import FACTS, limits
 from playground.protocols.gemini.refuse import (
@@ -240,14 +241,10 @@ def _is_object(text: str) -> bool:
         return True
     try:
         # Oversized numbers are kept as text; NaN is invalid.
-        value = json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_number)
-    except (ValueError, RecursionError):
+        value = load_spelled(text, parse_constant=refuse_constant)
+    except ValueError:
         return False
     return isinstance(value, dict)
-
-
-def _no_number(name: str) -> Any:
-    raise ValueError(name)
 
 
 def _prose(block: ReplyBlock, text: str) -> dict[str, Any]:

@@ -6,13 +6,13 @@ https://docs.ollama.com/api/chat
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from playground.core.json_values import load_spelled, refuse_constant
 from playground.core.tools import NO_PARAMETERS, Tool
 from playground.protocols.limits import SentTool
 from playground.protocols.ollama import FACTS, limits
@@ -146,14 +146,10 @@ def _is_call(block: ReplyBlock) -> bool:
         return True
     try:
         # Oversized numbers are kept as text; NaN is invalid.
-        value = json.loads(block.text, parse_int=str, parse_float=str, parse_constant=_no_number)
-    except (ValueError, RecursionError):
+        value = load_spelled(block.text, parse_constant=refuse_constant)
+    except ValueError:
         return False
     return isinstance(value, dict)
-
-
-def _no_number(name: str) -> Any:
-    raise ValueError(name)
 
 
 def _call_as_text(block: ReplyBlock) -> ReplyBlock:

@@ -39,6 +39,7 @@ from playground.protocols.limits import (
     too_many_tools,
 )
 from playground.protocols.server import BadRequest, Citation, Phrases, Rule, Shape
+from playground.schema.pattern import has_deep_groups
 
 _TOP = Citation("https://github.com/langchain-ai/langchainjs/issues/9804")
 _GUIDE = Citation("OpenAI guide to function calling")
@@ -81,11 +82,13 @@ def takes_lookaround(model: str) -> bool:
 @lru_cache(maxsize=1024)
 def is_python_regex(pattern: str) -> bool:
     """Whether Python's `re` compiles a pattern, which is OpenAI's criterion for schemas."""
+    if has_deep_groups(pattern):
+        return False
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             re.compile(pattern)
-    except (re.error, RecursionError, OverflowError):
+    except (re.error, OverflowError):
         return False
     return True
 

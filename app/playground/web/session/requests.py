@@ -18,7 +18,7 @@ from playground.core.events import RequestSent, Usage
 from playground.core.limits import cache_missed, turn_usage, written
 from playground.core.session import Prompt, Session, Turn
 from playground.core.settings import Profile
-from playground.core.tools import Content
+from playground.core.tools import Content, image_type
 from playground.core.value_diff import JsonChange, TextPiece, in_sight
 from playground.engine.engine import Engine
 from playground.engine.preview import NO_DRAFT, WIRES, Draft, Preview, preview, profile_on
@@ -38,7 +38,7 @@ from playground.protocols.registry import codec
 from playground.protocols.request import FirstDifference, RequestBlock, RequestChanges
 from playground.render.environment import partial
 from playground.render.filters import duration, number, plural
-from playground.web.forms import as_json, body_of, images_of, media_type, wants, wants_file
+from playground.web.forms import as_json, body_of, images_of, wants, wants_file
 from playground.web.session.wire_view import (
     CodeOption,
     NextRequest,
@@ -136,7 +136,7 @@ def _image(images: Sequence[Content], request: Request) -> Response:
     except ValueError:
         raise NotFound("This image cannot be read: its base64 is broken.") from None
     # Its declared type is ignored: a tool, or an imported log, may declare anything.
-    return Response(raw, 200, IMAGE_HEADERS, media_type(raw) or "application/octet-stream")
+    return Response(raw, 200, IMAGE_HEADERS, image_type(raw) or "application/octet-stream")
 
 
 # A request as code: curl and Python, in any protocol.

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from jinja2 import Environment
 
 from playground.core.events import RequestSent
+from playground.core.json_values import ExactNumber, load_spelled
 from playground.protocols.facts import FACTS
 from playground.protocols.framing import Frame, Framer
 from playground.render.arguments import LAYOUT_LIMIT, LayoutToken
@@ -66,10 +67,10 @@ class NextRequest:
         """The body laid out; one that is too long or too deep is unformatted and cut."""
         text = shortened(self.sent.body)
         try:
-            value = json.loads(text, parse_int=_Digits, parse_float=_Digits)
+            value = load_spelled(text)
             if len(text) <= LAYOUT_LIMIT:
                 return tuple(_layout(value, 0))
-        except (ValueError, RecursionError):
+        except ValueError:
             pass
         return (LayoutToken("raw", clip(text, LAYOUT_LIMIT)),)
 
@@ -88,13 +89,6 @@ class NextRequest:
         return self.sent.body if len(self.sent.body) <= COPIED_LIMIT else None
 
 
-@dataclass(frozen=True)
-class _Digits:
-    """A number in its original spelling."""
-
-    text: str
-
-
 def _layout(value: Any, depth: int) -> Iterator[LayoutToken]:
     """The tokens of a JSON value; each multi-line container is indented by two columns more."""
     match value:
@@ -110,8 +104,8 @@ def _layout(value: Any, depth: int) -> Iterator[LayoutToken]:
             yield from _container("{", pairs, "}", depth)
         case list() if value:
             yield from _container("[", [list(_layout(v, depth + 1)) for v in value], "]", depth)
-        case _Digits():
-            yield LayoutToken("number", value.text)
+        case ExactNumber():
+            yield LayoutToken("number", value)
         case str():
             yield LayoutToken("string", _text(value))
         case dict() | list():
