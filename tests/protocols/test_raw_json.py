@@ -86,7 +86,7 @@ def test_depth_is_what_brackets_outside_of_texts_make(fill: str) -> None:
     spare = fill.startswith("[")
     deepest = "[" * (MOST_DEEP - spare) + fill + "]" * (MOST_DEEP - spare)
     assert parse_json(deepest) == json.loads(deepest)
-    with pytest.raises(ValueError, match="deeply"):
+    with pytest.raises(ValueError, match="deeper"):
         parse_json(f"[{deepest}]")
     assert parse_json(json.dumps(["[" * 300, [[]] * 300])) == ["[" * 300, [[]] * 300]
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from playground.core.errors import BadInput
-from playground.core.json_values import MOST_DEEP, is_deeper, load_json, refuse_constant
+from playground.core.json_values import is_deeper, load_json, refuse_constant
 from playground.core.messages import Message, MessagePart, ModelRequest, Origin
 from playground.core.tools import Content, Same, Tool
 from playground.protocols.base import WireRequest
@@ -434,6 +434,10 @@ _WRITTEN = '{"1":0,"1":0}'
 have; in strings its quotes would be escaped."""
 
 
+_MOST_WRITTEN = 700
+"""Every version of Python writes this many levels. A schema of any depth is sent as it is."""
+
+
 def _json_text(body: Mapping[str, Any]) -> str:
     exact: list[str] = []
 
@@ -443,8 +447,11 @@ def _json_text(body: Mapping[str, Any]) -> str:
         exact.append(value.text)
         return _PLACE
 
-    if is_deeper(body, MOST_DEEP):
-        raise BadInput(f"The settings are nested deeper than {MOST_DEEP} levels. Flatten them.")
+    if is_deeper(body, _MOST_WRITTEN):
+        raise BadInput(
+            f"The request is nested deeper than {_MOST_WRITTEN} levels: flatten the settings or "
+            "the tools' parameters."
+        )
     try:
         text = json.dumps(
             body, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=place
