@@ -124,9 +124,9 @@ async def test_a_long_text_of_an_older_file_is_indexed_anew_and_read(tmp_path: P
     with closing(sqlite3.connect(path)) as old:
         old.executescript("".join(MIGRATIONS[:7]))
         old.execute("INSERT INTO sessions (id, created_ms, updated_ms) VALUES ('s', 1, 1)")
-        values = "(?1, 's', ?1, 1, 'part_ended', ?2, NULL, NULL, NULL)"
+        values = "(?, 's', ?, 1, 'part_ended', ?, NULL, NULL, NULL)"
         for place, event in enumerate(events, 1):
-            old.execute(f"INSERT INTO events VALUES {values}", (place, to_row(event)[1]))
+            old.execute(f"INSERT INTO events VALUES {values}", (place, place, to_row(event)[1]))
         old.execute("INSERT INTO found (rowid, text) SELECT pos, text FROM texts")
         old.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         old.execute("PRAGMA user_version = 7")

@@ -106,11 +106,11 @@ class Library:
         statements += [
             Statement(
                 "INSERT INTO tool_versions (name, version, body, saved_ms)"
-                " SELECT ?1, 1 + coalesce(max(version), 0), ?2, ?3 FROM tool_versions"
-                " WHERE name = ?1 HAVING NOT EXISTS (SELECT 1 FROM tool_versions AS v WHERE"
-                " v.name = ?1 AND v.body = ?2 AND v.version = (SELECT max(version) FROM"
-                " tool_versions WHERE name = ?1))",
-                [(name, body, at_ms) for name, body in bodies],
+                " SELECT ?, 1 + coalesce(max(version), 0), ?, ? FROM tool_versions"
+                " WHERE name = ? HAVING NOT EXISTS (SELECT 1 FROM tool_versions AS v WHERE"
+                " v.name = ? AND v.body = ? AND v.version = (SELECT max(version) FROM"
+                " tool_versions WHERE name = ?))",
+                [(name, body, at_ms, name, name, body, name) for name, body in bodies],
             ),
             Statement(
                 "INSERT OR REPLACE INTO tools (name, body, enabled, updated_ms)"

@@ -360,9 +360,9 @@ class Log:
         after = -1
         while rows := await self._db.rows(
             f"SELECT {CHUNK_COLUMNS} FROM chunks"  # noqa: S608
-            " WHERE session = coalesce((SELECT owner FROM shares WHERE session = ?1"
-            " AND number = ?2), ?1) AND recording = ?2 AND start > ?3 ORDER BY start LIMIT ?4",
-            (session, recording, after, PORTION),
+            " WHERE session = coalesce((SELECT owner FROM shares WHERE session = ?"
+            " AND number = ?), ?) AND recording = ? AND start > ? ORDER BY start LIMIT ?",
+            (session, recording, session, recording, after, PORTION),
         ):
             after = rows[-1]["start"]
             yield _all_pieces(rows)
@@ -709,7 +709,8 @@ class Relative:
 async def family(database: Database, session: str) -> list[Relative]:
     """All sessions with the same first ancestor as `session`, oldest first; without deleted ones,
     except `session` itself."""
-    rows = await database.rows(_FAMILY, (session, session, kind_of(SessionForked), MOST_RELATIVES))
+    values = (session, session, kind_of(SessionForked), session, MOST_RELATIVES)
+    rows = await database.rows(_FAMILY, values)
     return [_relative(row) for row in rows]
 
 
@@ -739,24 +740,24 @@ _ROW = """
 _ALL = """
     WITH RECURSIVE
     up (id, parent) AS (
-        SELECT id, parent FROM sessions WHERE id = ?1
+        SELECT id, parent FROM sessions WHERE id = ?
         UNION SELECT s.id, s.parent FROM sessions AS s JOIN up ON s.id = up.parent),
     first (id) AS (
         SELECT CASE parent WHEN '' THEN id ELSE parent END FROM up
         WHERE parent = '' OR NOT EXISTS (SELECT 1 FROM sessions AS p WHERE p.id = up.parent)
-        UNION SELECT ?2),
+        UNION SELECT ?),
     down (id) AS (
         SELECT id FROM first
         UNION SELECT s.id FROM sessions AS s JOIN down ON s.parent = down.id AND s.parent != '')
 """
 _FAMILY = (
     _ALL  # noqa: S608
-    + _ROW.format(kind="?3")
-    + " WHERE s.id IN (SELECT id FROM down) AND (s.deleted_ms IS NULL OR s.id = ?1)"
-    + " ORDER BY s.created_ms, s.id LIMIT ?4"
+    + _ROW.format(kind="?")
+    + " WHERE s.id IN (SELECT id FROM down) AND (s.deleted_ms IS NULL OR s.id = ?)"
+    + " ORDER BY s.created_ms, s.id LIMIT ?"
 )
 _FORKS = (
-    _ROW.format(kind="?1")
-    + " WHERE s.parent = ?2 AND s.parent != '' AND s.deleted_ms IS NULL"
-    + " ORDER BY s.created_ms, s.id LIMIT ?3"
+    _ROW.format(kind="?")
+    + " WHERE s.parent = ? AND s.parent != '' AND s.deleted_ms IS NULL"
+    + " ORDER BY s.created_ms, s.id LIMIT ?"
 )

@@ -611,7 +611,7 @@ class RequestSlices:
         known = "SELECT hash, nth FROM slices WHERE session = ?"
         new = "INSERT INTO slices (session, nth, seq, hash, bytes) VALUES (?, ?, ?, ?, ?)"
         return [
-            Statement(_STAMP, [(self._session,)], self._recall),
+            Statement(_STAMP, [(self._session, self._session)], self._recall),
             Statement(known, self._unread, self._know),
             Statement(new, self),
         ]
@@ -654,8 +654,8 @@ class RequestSlices:
 
 
 _STAMP = """
-    SELECT (SELECT pos FROM events WHERE session = ?1 ORDER BY seq LIMIT 1),
-        (SELECT coalesce(max(nth), 0) FROM slices WHERE session = ?1)
+    SELECT (SELECT pos FROM events WHERE session = ? ORDER BY seq LIMIT 1),
+        (SELECT coalesce(max(nth), 0) FROM slices WHERE session = ?)
 """
 
 
