@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -109,10 +109,9 @@ def told(protocol: str, tool: Tool, construct: Construct) -> list[bool]:
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, protocol: str, table: LimitTable) -> None:
-    """In the protocol's module, and where the registry has looked it up before."""
-    late = vars(LIMITS)["_modules"][protocol]
-    for place in (MODULES[protocol], late):
-        monkeypatch.setattr(place, "LIMITS", table)
+    """In the protocol's module and in the registry."""
+    monkeypatch.setattr(MODULES[protocol], "LIMITS", table)
+    monkeypatch.setitem(cast(dict[str, LimitTable], LIMITS), protocol, table)
 
 
 @pytest.mark.parametrize("kind", ROWS)
