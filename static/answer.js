@@ -24,7 +24,7 @@ async function asked(form, what, fields) {
     say(told.error ?? `Refused (${answer.status}).`);
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
-    say("The server cannot be reached; nothing was answered.");
+    say("The server cannot be reached. Nothing was answered.");
   }
   return null;
 }

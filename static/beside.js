@@ -21,7 +21,7 @@ document.addEventListener("gone", (event) => {
   const { session } = JSON.parse(event.detail.data);
   const note = document.createElement("p");
   note.className = "note waiting";
-  note.textContent = "This session is gone; leave it out.";
+  note.textContent = "This session no longer exists. Remove it from the comparison.";
   lanes.get(session)?.frame.replaceWith(note);
   lanes.delete(session);
 });

@@ -49,7 +49,7 @@ function silence(place) {
   // Until the first byte of its body, a head alone has not begun the answer.
   if (place.dataset.first !== undefined && begun !== number) {
     const waited = seconds(Date.now() - Number(place.dataset.sent));
-    say(place, `no byte of the answer for ${waited} s${of(place.dataset.first)}`);
+    say(place, `no answer bytes for ${waited} s${of(place.dataset.first)}`);
   } else say(place, `silent for ${past} s${of(place.dataset.bound)}`);
 }
 
@@ -57,7 +57,7 @@ function silence(place) {
 function untilGivenUp(place) {
   const left = Math.ceil((Number(place.dataset.givesUp) - Date.now()) / 1000);
   const clock = `${Math.floor(left / 60)}:${String(left % 60).padStart(2, "0")}`;
-  say(place, `${place.dataset.who} ${left > 0 ? `gives up in ${clock}` : "may have given up"}`);
+  say(place, `${place.dataset.who} ${left > 0 ? `times out in ${clock}` : "may have timed out"}`);
 }
 
 function tick() {

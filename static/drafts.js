@@ -100,13 +100,13 @@ export function told(call, what, typed, more = "") {
   const field = document.createElement("textarea");
   const copy = document.createElement("button");
   const away = document.createElement("button");
-  sentence.textContent = `Call ${call} was decided without ${what}; its card says how.${more} What you typed:`;
+  sentence.textContent = `Call ${call} was decided without ${what}; see its card.${more} What you typed:`;
   Object.assign(field, { value: typed, readOnly: true, rows: 3, ariaLabel: `What you typed for call ${call}` });
   Object.assign(copy, { type: "button", textContent: "Copy" });
   copy.addEventListener("click", async () => {
     if (await copied(field.value)) copy.textContent = "Copied";
   });
-  Object.assign(away, { type: "button", className: "link", textContent: "Throw away" });
+  Object.assign(away, { type: "button", className: "link", textContent: "Discard" });
   const kept = document.getElementById("kept");
   away.addEventListener("click", () => {
     box.remove();

@@ -176,7 +176,7 @@ function refused(page, status) {
 function notSaved(fresh) {
   unsaved();
   later();
-  say(fresh.querySelector(".clash p, .wrong")?.textContent || "It was not saved.");
+  say(fresh.querySelector(".clash p, .wrong")?.textContent || "The tool was not saved.");
 }
 
 function wrong() {
@@ -196,7 +196,7 @@ async function goOn(path) {
   for (const name of ["original", "drawn"]) $("tool").elements[name].value = page.querySelector(`#tool [name=${name}]`).value;
   history.replaceState(null, "", path);
   unsaved();
-  say("It is saved as it was when you asked. What you typed since is not saved yet.", { tone: "" });
+  say("Saved without the latest edits. Save again to keep them.", { tone: "" });
 }
 
 // Drawing, in one go: no letter comes in between -------------------------------------------------

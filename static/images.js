@@ -12,11 +12,11 @@ async function isImage(file) {
 
 // Why `file` cannot go with the `kept` ones of `what` ("a prompt"); "" where it can.
 export async function whyNot(file, kept, what) {
-  if (!(await isImage(file))) return `${file.name} is no PNG, JPEG, WebP or GIF; convert it first.`;
-  if (file.size > MOST_BYTES) return `${file.name} is larger than 5 MB; make it smaller.`;
+  if (!(await isImage(file))) return `${file.name} is not a PNG, JPEG, WebP or GIF. Convert it first.`;
+  if (file.size > MOST_BYTES) return `${file.name} is larger than 5 MB. Make it smaller.`;
   if (kept.length >= MOST) return `${what[0].toUpperCase()}${what.slice(1)} takes ${MOST} images.`;
   const together = kept.reduce((sum, one) => sum + one.size, file.size);
-  return together > MOST_TOGETHER ? `The images of ${what} may have 20 MB together; send fewer.` : "";
+  return together > MOST_TOGETHER ? `The images of ${what} may have 20 MB in total. Send fewer.` : "";
 }
 
 // The list of files that a field of a form sends.

@@ -58,7 +58,7 @@ if (choosing) {
   const count = () => {
     const number = choosing.querySelectorAll("[name=pick]:checked").length;
     chosen.hidden = false;
-    chosen.textContent = number > most ? `${number} chosen, at most ${most} at once` : `${number} chosen`;
+    chosen.textContent = number > most ? `${number} selected, at most ${most} at once` : `${number} chosen`;
     chosen.classList.toggle("wrong", number > most);
     choosing.querySelector(".primary").disabled = number === 0 || number > most;
   };

@@ -97,7 +97,7 @@ function decide(key) {
   const button = card.querySelector(`[data-key="${key}"]`);
   if (!button) return false;
   if (!isRead(card)) {
-    hint("A key acts once the whole card has been on screen for half a second.");
+    hint("A key acts after the whole card has been on screen for half a second.");
     return true;
   }
   if (!button.disabled) button.click();
@@ -113,7 +113,7 @@ function runAll() {
     return card?.dataset.digest === digest ? card : null;
   });
   if (cards.every((card) => card && wasRead(card))) return press('[data-key="shift-a"]');
-  hint("Shift+A acts once each card it runs has been whole on screen for half a second.");
+  hint("Shift+A acts after every card it runs has been fully on screen for half a second.");
   return true;
 }
 

@@ -13,7 +13,7 @@ for (const button of document.querySelectorAll("[data-share-copy]")) {
       await navigator.clipboard.writeText((await answer.json()).text);
       button.textContent = "Copied";
     } catch {
-      button.textContent = "Could not copy; download it";
+      button.textContent = "Copy failed. Download it instead.";
     }
   });
 }

@@ -24,7 +24,7 @@ export async function copied(text) {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    say("The browser did not let the page copy. Select the text and copy it by hand, or allow the clipboard for this page.");
+    say("The browser blocked the copy. Select and copy the text, or allow clipboard access for this page.");
     return false;
   }
 }

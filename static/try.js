@@ -55,7 +55,7 @@ async function put(what) {
   } catch (error) {
     if (error.name === "AbortError") return;
     if (!(error instanceof TypeError)) throw error;
-    say("The server cannot be reached; nothing was run.");
+    say("The server cannot be reached. Nothing was run.");
   }
 }
 

@@ -32,7 +32,7 @@ def test_a_session_becomes_a_batch_and_its_failure_a_test(
     spec["cases"][0]["expect"].append({"never": "get_weather"})
     tab.find("#spec").fill(json.dumps(spec))
     tab.find("[name=repetitions]").fill("20")
-    tab.page.get_by_role("button", name="What would it take?").click()
+    tab.page.get_by_role("button", name="Estimate").click()
     expect(tab.find(".notes")).to_contain_text("20 runs")
     tab.page.get_by_role("button", name="Start").click()
     tab.page.wait_for_url(re.compile(r"/batches/\w+$"))

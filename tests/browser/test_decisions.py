@@ -125,7 +125,7 @@ def test_a_fault_is_staged_and_the_model_recovers(server: Server, tab: Tab) -> N
     tab.card(0).locator(".stage > summary").press("Enter")
     stage = tab.card(0).locator(".stage[open]")
     stage.locator("input[value=error]").check()
-    stage.locator("button", has_text="Stage it").click()
+    stage.locator("button", has_text="Stage fault").click()
     expect(tab.card(0)).to_contain_text("staged: an error")
     expect(tab.card(0).locator(".result")).to_contain_text("database connection was lost")
     # The model asks once more; this time it is run, and it has what it asked for.
@@ -152,7 +152,7 @@ def test_always_is_shown_then_written_and_decides_the_next_call(
     always.locator("label", has_text="This tool").click()
     expect(always.locator(".offered")).not_to_contain_text('"Paris"')
     assert server.get(f"/sessions/{session_id}/rules") == []  # it was only shown
-    always.locator("button", has_text="Write this rule").click()
+    always.locator("button", has_text="Add this rule").click()
     tab.state("idle")
     expect(tab.card(0)).to_have_attribute("data-status", "done")
 

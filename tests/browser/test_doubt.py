@@ -63,14 +63,14 @@ def test_a_doubt_is_told_and_marked_while_the_arguments_stream(
     seen = tab.page.evaluate("window.doubts")
     assert {one["status"] for one in seen} == {"streaming"}
     assert SAID in " ".join(seen[-1]["said"].split())
-    assert "will not fit the schema" in seen[-1]["said"]
+    assert "will not match the schema" in seen[-1]["said"]
     assert seen[-1]["marked"] == ["12345"]
     # Once all is known, the usual faults take its place, and the mark is gone.
     expect(tab.find(".doubt")).to_have_count(0)
     expect(tab.card(0).locator(".fault", has_text="/title")).to_be_visible()
     assert tab.page.evaluate("CSS.highlights.has('doubt')") is False
     tab.find("#tab-wire").click()
-    expect(tab.find(".wirerow", has_text="arguments will not fit: /title")).to_have_count(1)
+    expect(tab.find(".wirerow", has_text="arguments will not match: /title")).to_have_count(1)
 
 
 @pytest.mark.slow

@@ -44,7 +44,7 @@ def test_three_held_calls_one_edited_one_denied_one_as_it_is(
     tab.goto("/agents")
     tab.find(f"#stop-calls-{made['id']}").click()
     expect(tab.find(f"#stop-calls-{made['id']}")).to_have_attribute("aria-pressed", "true")
-    expect(tab.find(f"#stops-{made['id']}")).to_contain_text("whatever rules run")
+    expect(tab.find(f"#stops-{made['id']}")).to_contain_text("whatever the rules say")
     prompt = "What is the weather in Oslo? [[fault:parallel-3]]"
     got: Queue[str] = Queue()
     url = made["urls"]["anthropic"]
@@ -53,8 +53,8 @@ def test_three_held_calls_one_edited_one_denied_one_as_it_is(
     tab.find("#taps a", has_text="What is the weather").click()
     tab.waits_for(3)
     expect(tab.find("#head")).to_contain_text("stops at: every call")
-    expect(tab.card(0)).to_contain_text("Held for Claude Code: it gets this call when all 3")
-    expect(tab.card(0)).to_contain_text("Claude Code gives up in 29:")
+    expect(tab.card(0)).to_contain_text("Held for Claude Code. It gets this call when all 3")
+    expect(tab.card(0)).to_contain_text("Claude Code times out in 29:")
     edit = opened(tab.card(0), "Edit…")
     edit.locator("[name=arguments]").fill('{"city": "Rome"}')
     edit.locator("button", has_text="Let it run edited").click()

@@ -35,7 +35,7 @@ def test_a_limit_is_told_in_every_tab_and_lifted_from_one(server: Server, new_ta
         expect(tab.find("#limits summary")).to_contain_text("2 turns · 32 calls · $0.50")
         expect(tab.find("#head .spent")).to_contain_text("2 of 2 turns · ")
     one.find("#limits > summary").click()
-    expect(one.find("#price-unknown")).to_contain_text("The limit of money cannot hold.")
+    expect(one.find("#price-unknown")).to_contain_text("The cost limit can't be enforced.")
     # What is typed beside the button is kept as the new limit, and the run goes on.
     one.find("#raise-max_turns").fill("3")
     one.find("#pause .raise button").click()

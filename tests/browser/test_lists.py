@@ -106,7 +106,7 @@ def test_of_many_tools_some_are_chosen_by_keyboard(full: Server, new_tab: NewTab
     tab.page.keyboard.press("Enter")
     expect(tab.find("[name=model]")).to_have_value("m7")
     expect(chosen).to_have_count(32)
-    tab.page.get_by_role("button", name="choose none").click()
+    tab.page.get_by_role("button", name="clear selection").click()
     expect(chosen).to_have_count(0)
     expect(tab.find("#set-allowed-trees_29")).not_to_be_attached()
     # All of a group are those that a search leaves in sight.
@@ -116,7 +116,7 @@ def test_of_many_tools_some_are_chosen_by_keyboard(full: Server, new_tab: NewTab
     expect(tab.find("#set-allowed-trees_19")).to_be_attached()
     search.fill("")
     assert tools.evaluate(ROWS) == before
-    # What is let go stays in its place until "chosen only" is ticked again.
+    # What is let go stays in its place until "selected only" is ticked again.
     only = tab.find("#set-tools-chosen")
     only.focus()
     tab.page.keyboard.press("Space")
@@ -163,7 +163,7 @@ def test_without_script_a_group_is_chosen_by_its_button(full: Server, new_tab: N
     tab.find("#set-tools-chosen").check()
     expect(tab.find("#set-tools h3:visible")).to_have_text(["fishes", "examples"])
     expect(tab.find("#set-tools label:visible")).to_have_count(31)
-    tab.page.get_by_role("button", name="choose none").click()
+    tab.page.get_by_role("button", name="clear selection").click()
     assert settings_of(full, session_id)["tools"] == []
 
 

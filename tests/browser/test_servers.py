@@ -38,7 +38,7 @@ def test_a_server_is_added_and_its_tools_are_taken_by_keyboard(tab: Tab) -> None
     expect(tab.find(".consent")).to_contain_text(one.args[0])
     expect(tab.find(".consent h2")).to_have_text("This would be started on your machine")
     expect(tab.page.get_by_role("button", name="List tools")).to_have_count(0)
-    pressed(tab, "Accept and let it be started")
+    pressed(tab, "Accept and start")
     expect(tab.find(".head .pill")).to_have_text("accepted")
     pressed(tab, "List tools")
     expect(tab.find(".head .pill")).to_have_text("connected")

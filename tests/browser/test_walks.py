@@ -56,10 +56,10 @@ def pasted_server(walk: Walk, _: Path) -> None:
     walk.link("MCP servers")
     walk.link("Import an mcp.json")
     walk.page.locator("[name=text]").fill(json.dumps(pasted))
-    walk.button("See what is in it")
+    walk.button("Preview")
     walk.button("Import selected")
     walk.click(walk.page.locator("#main .done a").first)
-    walk.button("Accept and let it be started")
+    walk.button("Accept and start")
     walk.button("List tools")
     walk.button("Add selected tools")
     walk.link("add in the library")
@@ -186,7 +186,7 @@ def schema_mistake(walk: Walk, _: Path) -> None:
 
 
 def five_protocols(walk: Walk, _: Path) -> None:
-    """The same request on each protocol, then the run to its end."""
+    """Same request for each protocol, then the run to its end."""
     begun(walk, "One request on five protocols")
     for title in ("Anthropic", "OpenAI Chat", "Responses", "Gemini", "Ollama"):
         walk.click(walk.page.locator("#panel-request label", has_text=title).first)
@@ -234,7 +234,7 @@ def failing_tool(walk: Walk, _: Path) -> None:
 
 
 def colleague(walk: Walk, _: Path) -> None:
-    """A call that only the user can answer, beside one that runs."""
+    """One call that only you can answer, next to one that runs."""
     begun(walk, "You are the tool")
     answer_next(walk, "ask_colleague", "Yes, ship it.")
     run_next(walk, "get_weather")

@@ -149,7 +149,7 @@ async def test_what_a_person_edited_stays_edited_over_a_crash(tmp_path: Path, ti
         async with engine.sessions.holding(session_id) as live:
             view = View(live.session, live.title, await engine.sessions.wire(live), NOW_MS)
             card = block(ENV, view, "call-1-1")
-        assert "as you edited it" in parse(card).text
+        assert "your edit" in parse(card).text
         assert card.count("safe") >= 3  # what changed, all of it, and where Edit & run begins
         await engine.runner.decide(session_id, call.id, DecisionRequest("run", call.digest))
         session = await rested(engine, session_id)
@@ -184,7 +184,7 @@ async def test_the_card_of_a_cut_call_says_what_there_is_to_choose(tmp_path: Pat
         view = View(live.session, live.title, await engine.sessions.wire(live), NOW_MS)
         card = parse(block(ENV, view, "call-1-1")).text
     for words in (
-        "It was running when the server stopped",
+        "The call was running when the server stopped",
         "may have had an effect",
         "Run again",
         "Answer",

@@ -45,8 +45,8 @@ def shown(choice: RuleChoice, *there: Rule, log: Log | None = None) -> tuple[Rul
         (RuleChoice(exact=True), (),
          'Rule 1 of this session: run get_weather where the arguments are {"city": "Paris"}',
          "It decides this call now, and no other waiting call."),
-        (RuleChoice("deny", scope="always"), (), "Rule 1 for always: deny get_weather",
-         "In other sessions it decides new calls only."),
+        (RuleChoice("deny", scope="always"), (), "Rule 1 for all sessions: deny get_weather",
+         "In other sessions it decides only new calls."),
         (RuleChoice("deny"), (), "Rule 1 of this session: deny get_weather",
          "It applies to every tool of this name, also after changes."),
         (RuleChoice(), (), "Rule 1 of this session: run get_weather",
@@ -66,15 +66,15 @@ def test_a_rule_is_shown_before_it_is_written(
     assert line in told.lines
     html = drawn_panel(ENV, told, whole=False)
     assert f'name="print" value="{told.print}"' in html
-    assert f"Write this rule, and {choice.action}" in html
-    assert ("Reason, which the model reads" in html) == (choice.action == "deny")
+    assert f"Add this rule and {choice.action}" in html
+    assert ("Reason for the model" in html) == (choice.action == "deny")
 
 
 def test_what_is_not_offered_says_why_and_has_no_button() -> None:
     told, _ = shown(RuleChoice(), Rule("get_weather", "deny", words="never"))
     assert "never" in told.proposal.why_not
     html = drawn_panel(ENV, told, whole=False)
-    assert "No such rule is offered." in html
+    assert "This rule is not available." in html
     assert 'method="post"' not in html
 
 
@@ -123,16 +123,20 @@ def test_the_rule_that_decided_a_call_is_told_as_it_stands() -> None:
     rule = Rule("get_weather", "run", words="mine", id="r2", when={"/city": {"prefix": "Pa"}})
     found = about(session, call, (), (READS, rule))
     assert found.words == (
-        'Rule 2 for always, as it is now: “mine”: run get_weather where /city begins with "Pa"'
+        "Rule 2 for all sessions, current version: “mine”: "
+        'run get_weather where /city begins with "Pa"'
     )
     assert found.tests == (('/city begins with "Pa"', '"Paris"'),)
     assert about(session, call, (), (READS,)).words.startswith("This rule was deleted")
     person = two().add(CallDecided("1.1", "run", digest=DIGEST)).session()
-    assert about(person, person.call("1.1"), (READS,), ()).words == "You decided it, and no rule."
+    assert (
+        about(person, person.call("1.1"), (READS,), ()).words
+        == "You decided this call, not a rule."
+    )
     log.add(CallStarted("1.1", 1), CallInterrupted("1.1"))
     session = log.session()
     cut = about(session, session.call("1.1"), (rule,), ())
-    assert cut.why == "Rules do not apply to an interrupted call; it needs your decision."
+    assert cut.why == "An interrupted call needs your decision. Rules do not apply to it."
 
 
 def test_a_waiting_call_is_told_which_rule_is_about_it_and_may_renew_it() -> None:
@@ -140,7 +144,7 @@ def test_a_waiting_call_is_told_which_rule_is_about_it_and_may_renew_it() -> Non
     log.add(CallChecked("1.1", digest=DIGEST, code="new"))
     session = log.session()
     call = session.call("1.1")
-    assert about(session, call, (READS,), ()).words == "No rule is about this call now."
+    assert about(session, call, (READS,), ()).words == "No rule matches this call now."
     rule = Rule(
         "get_weather", "run", id="r2", here="s1", bound={"get_weather": content(WEATHER, "old")}
     )
@@ -166,11 +170,11 @@ def test_a_waiting_call_is_told_which_rule_is_about_it_and_may_renew_it() -> Non
         ((READS, READS), ("auto-run read-only tools",)),
         ((replace(READS, enabled=False),), ()),
         ((Rule("*", "deny"), Rule("*", "ask"), Rule("*", "stop")), ()),
-        ((Rule("a", "run"),), ("1 rule runs calls unasked",)),
+        ((Rule("a", "run"),), ("1 rule auto-runs calls",)),
         ((READS, Rule("a", "run"), Rule("b", "answer", "x")),
          ("auto-run read-only tools", "2 more")),
         ((Rule("*", "answer", "x", source="mcp"),), ("auto-answer every tool of mcp",)),
-        ((Rule("*", "run", when=PARIS),), ("1 rule runs calls unasked",)),
+        ((Rule("*", "run", when=PARIS),), ("1 rule auto-runs calls",)),
     ],
 )  # fmt: skip
 def test_the_dock_says_what_runs_unasked(rules: tuple[Rule, ...], chips: tuple[str, ...]) -> None:

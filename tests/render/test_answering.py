@@ -23,17 +23,17 @@ from tests.factories import Log
 @pytest.mark.parametrize(
     ("text", "problems", "told"),
     [
-        ("", None, ResultCheck("empty", "Nothing written: the model reads an empty result.")),
-        ("Sunny", None, ResultCheck("text", "Text: the model reads it as it is.")),
-        ("42", None, ResultCheck("text", "Text: the model reads it as it is.")),
-        ('{"a": 1}', None, ResultCheck("json", "JSON, valid.")),
-        (" [1] ", None, ResultCheck("json", "JSON, valid.")),
+        ("", None, ResultCheck("empty", "Empty: the model reads an empty result.")),
+        ("Sunny", None, ResultCheck("text", "Text: the model reads it unchanged.")),
+        ("42", None, ResultCheck("text", "Text: the model reads it unchanged.")),
+        ('{"a": 1}', None, ResultCheck("json", "Valid JSON.")),
+        (" [1] ", None, ResultCheck("json", "Valid JSON.")),
         (
             '{"a": 1,\n "b" 2}',
             None,
             ResultCheck(
                 "broken",
-                "Begins like JSON, but is not valid. Line 2, column 6: a colon is expected here.",
+                "Looks like JSON but is not valid. Line 2, column 6: a colon is expected here.",
                 2,
                 6,
             ),
@@ -41,21 +41,31 @@ from tests.factories import Log
         (
             "[NaN]",
             None,
-            ResultCheck("broken", "Begins like JSON, but is not valid. Line 1, column 2", 1, 2),
+            ResultCheck("broken", "Looks like JSON but is not valid. Line 1, column 2", 1, 2),
         ),
-        ('{"a": 1}', [], ResultCheck("json", "JSON, valid; it fits the output schema.", fits=True)),
-        ("42", [], ResultCheck("json", "JSON, valid; it fits the output schema.", fits=True)),
+        (
+            '{"a": 1}',
+            [],
+            ResultCheck("json", "Valid JSON that matches the output schema.", fits=True),
+        ),
+        ("42", [], ResultCheck("json", "Valid JSON that matches the output schema.", fits=True)),
         (
             "{}",
             ["x.", "y."],
-            ResultCheck("json", "JSON, but it does not fit: x. And 1 more.", fits=False),
+            ResultCheck(
+                "json", "JSON, but it does not match the schema: x. And 1 more.", fits=False
+            ),
         ),
-        ("Sunny", [], ResultCheck("text", "Text; the output schema wants JSON.", fits=False)),
+        (
+            "Sunny",
+            [],
+            ResultCheck("text", "Text, but the output schema requires JSON.", fits=False),
+        ),
         (
             "[",
             [],
             ResultCheck(
-                "broken", "Begins like JSON, but is not valid. Line 1, column 2", 1, 2, False
+                "broken", "Looks like JSON but is not valid. Line 1, column 2", 1, 2, False
             ),
         ),
     ],

@@ -78,8 +78,8 @@ def test_thoughts_are_folded_and_say_their_length() -> None:
     assert "2\u2009000 characters" in plain.text
     assert [node.name for node in plain.walk()].count("details") == 1
     hidden = drawn("thinking", block={"type": "redacted_thinking", "data": "x" * 1234})
-    assert "Encrypted reasoning, 1\u2009234 bytes; it goes back to the provider." in hidden.text
-    assert "Thought without words." in drawn("thinking").text
+    assert "Encrypted reasoning, 1\u2009234 bytes, sent back to the provider." in hidden.text
+    assert "Thinking without text." in drawn("thinking").text
 
 
 def test_a_search_by_the_provider() -> None:

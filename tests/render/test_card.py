@@ -276,8 +276,8 @@ def test_the_card_says_why_a_call_is_left_to_the_person() -> None:
     unknown = answered("other", {})
     assert "is incomplete" in card_of(half, "1.0").hint
     assert offered(half, call_id="1.0") == "edit: edit"
-    assert "the same id" in card_of(twins, "1.0").hint
-    assert "no rule runs this call" in card_of(unknown, "1.0").hint
+    assert "the same ID" in card_of(twins, "1.0").hint
+    assert "rules do not run this call" in card_of(unknown, "1.0").hint
     assert offered(unknown, call_id="1.0") == "run: run edit"
 
 

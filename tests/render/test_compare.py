@@ -87,7 +87,7 @@ def test_calls_stand_beside_those_they_are_compared_with() -> None:
     assert words_of(line.calls) == [
         [
             ("1.0", "reference"),
-            ("1.0", "other", "other arguments"),
+            ("1.0", "other", "different arguments"),
             ("1.1", "other", "out of order"),
             ("2.0", "other", "in turn 2"),
         ],
@@ -125,7 +125,7 @@ def test_another_model_is_said_where_it_begins() -> None:
     found = page_of([asked("a", "a", "a"), asked("a", "b", "b")]).groups
     notes = [line.cells[1].notes for group in found for line in group.lines[-1:]
              if len(line.cells) > 1 and line.cells[1] is not None]  # fmt: skip
-    assert [list(one) for one in notes] == [["asked with another model"], []]
+    assert [list(one) for one in notes] == [["different model"], []]
 
 
 def test_columns_are_told_apart_and_the_same_text_is_said() -> None:

@@ -59,10 +59,10 @@ def test_a_summary_says_the_gravest_first() -> None:
     left, right = sided(calls, "a"), sided([calls[1], calls[0], ("t", {"n": 9})], "b", "c")
     assert summary(align(left, right))[:5] == [
         "1 call missing",
-        "1 with other arguments",
+        "1 with different arguments",
         "1 out of order",
         "1 extra turn",
-        "1 answer in other words",
+        "1 answer with different text",
     ]
     assert summary(align(left, left)) == ["no difference"]
 
@@ -74,5 +74,5 @@ def test_a_summary_says_what_was_asked_with() -> None:
         )
 
     a, b, c = asked("a", "x"), asked("b", "x"), asked("b", "y")
-    assert summary(align(a, b)) == ["the same answers", "asked with another model"]
-    assert summary(align(a, c)) == ["1 answer in other words", "asked with another model"]
+    assert summary(align(a, b)) == ["the same answers", "different model"]
+    assert summary(align(a, c)) == ["1 answer with different text", "different model"]

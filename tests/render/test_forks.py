@@ -18,11 +18,11 @@ FORM = ForkForm("s1", "A title", True, "turn", "2", settings(), ["simulator"])
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("prompt", "1", "Another prompt in place of prompt 1"),
-        ("turn", "2", "Ask again for turn 2"),
+        ("prompt", "1", "Replace prompt 1"),
+        ("turn", "2", "Repeat turn 2"),
         ("call", "1.0", "Call 1.0 once more"),
-        ("seq", "7", "Go on after event 7"),
-        ("", "", "Go on from its end"),
+        ("seq", "7", "Continue after event 7"),
+        ("", "", "Continue from the end"),
     ],
 )
 def test_each_place_has_its_words(name: str, value: str, words: str) -> None:
@@ -64,7 +64,7 @@ def test_where_it_branches_is_said_once_for_all_that_branch_there() -> None:
 def test_the_parent_is_named_and_nothing_in_its_title_acts() -> None:
     link = '<a href="/sessions/p">A &lt;b&gt;\\u202e</a>'
     assert parent_link(ENV, "p", "A <b>\u202e") == link
-    assert parent_link(ENV) == "a session that is not here"
+    assert parent_link(ENV) == "a session that does not exist here"
 
 
 def test_files_are_of_the_workspace_alone() -> None:

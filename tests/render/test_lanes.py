@@ -176,7 +176,7 @@ def test_more_calls_than_lanes_share_the_last_and_say_so(count: int) -> None:
     drawn = drawing(in_lanes(plain([(n, 100) for n in range(count)])), 1000)
     assert (len(drawn.bars), drawn.lanes) == (count, min(count, MOST_LANES))
     assert bool(drawn.shared) == (count > MOST_LANES)
-    assert drawn.shared == "" or drawn.shared.startswith(f"{count} at once at most;")
+    assert drawn.shared == "" or drawn.shared.startswith(f"{count} at once at most.")
     assert len({bar.y for bar in drawn.bars}) == min(count, MOST_LANES)
 
 
@@ -196,13 +196,13 @@ def test_the_list_beside_the_bar_is_short() -> None:
     ("segment", "words"),
     [
         (Segment("tool", 0, 9, "b", 182, "get_weather", "1.2", lane=1, lanes=3),
-         "get_weather runs, call 1.2, 182 ms, beside 2 others"),
+         "get_weather runs, call 1.2, 182 ms, parallel with 2 others"),
         (Segment("tool", 0, 9, "b", 1240, "get_weather", "1.2", open=True),
          "get_weather runs, call 1.2, 1.24 s so far"),
         (Segment("person", 0, 3000, "b", 65_000, "ask_me", "1.3"),
          "ask_me waiting for your decision, call 1.3, 1 min 05 s"),
         (Segment("arguments", 0, 9, "b", 9, "add_event", "1.3"),
-         "add_event writes its arguments, call 1.3, 9 ms"),
+         "add_event writing arguments, call 1.3, 9 ms"),
         (Segment("tool", 0, 9, "b", 9, "web_search"), "web_search calls, 9 ms"),
         (Segment("waiting", 0, 9, "b", 410), "waiting for the model, 410 ms"),
     ],
@@ -224,7 +224,7 @@ def test_the_bar_and_its_list_say_the_same_and_lead_to_their_blocks() -> None:
     said = {one.attributes.get("class") for one in bar.walk() if one.name == "rect"}
     legend = next(one for one in bar.walk() if one.attributes.get("class") == "legend")
     assert {one.attributes["class"] for one in legend.walk() if one.name == "rect"} == drawn <= said
-    assert "get_weather runs, call 1.2, 130 ms, beside 2 others" in titles
+    assert "get_weather runs, call 1.2, 130 ms, parallel with 2 others" in titles
     for link in links:
         assert page.tree.find(link.attributes["href"].removeprefix("#")) is not None
 

@@ -38,10 +38,10 @@ from tests.render.page import Live, Page, at
         (Limits(max_cost=0.5), "10 turns · 32 calls · $0.50"),
         (
             Limits(1, 1, 2, 50_000, 0.0125, 2.5, 3, continue_on_error=False),
-            "1 turn · 1 call · 2 at once · 50,000 tokens · $0.0125 · 2.5 min · the same call 3×"
-            " · holds at errors",
+            "1 turn · 1 call · 2 at once · 50,000 tokens · $0.0125 · 2.5 min · 3 repeats"
+            " · pauses at errors",
         ),
-        (Limits(max_repeats=0), "10 turns · 32 calls · the same call for ever"),
+        (Limits(max_repeats=0), "10 turns · 32 calls · unlimited repeats"),
     ],
 )
 def test_the_limits_in_one_line(limits: Limits, words: str) -> None:
@@ -100,7 +100,7 @@ def continued() -> Log:
         ),
         (
             run_of((UNCOUNTED, None), max_run_tokens=5000, max_cost=1),
-            "1 of 10 turns · tokens unknown · cost unknown, limit cannot hold",
+            "1 of 10 turns · tokens unknown · cost unknown, limit can't be enforced",
         ),
         (run_of((A, None), (A, None)).add(RunPaused("max_turns"), RunResumed()), ""),
         (continued(), "1 of 1 turn since Continue · 1,200 tokens"),
@@ -119,8 +119,8 @@ PAUSES: list[tuple[RunPaused, str, str, str]] = [
     (RunPaused("max_repeats", "Again."), "Again.", "max_repeats", "20"),
     (RunPaused("error", "It failed."), "It failed.", "", ""),
     (RunPaused("restart"), "Nothing was sent or run since", "", ""),
-    (RunPaused("store"), "Make room on the disk", "", ""),
-    (RunPaused("of_a_later_version"), "Continue goes on", "", ""),
+    (RunPaused("store"), "Free disk space", "", ""),
+    (RunPaused("of_a_later_version"), "Press Continue to go on", "", ""),
 ]
 LIMITED = settings(limits=Limits(max_run_tokens=5000, max_cost=0.25, max_minutes=1.5))
 
@@ -173,7 +173,7 @@ def test_stop_ends_a_pause_and_who_stopped_is_told() -> None:
     stopped = pause(session)
     assert stopped is not None
     assert (
-        stopped.sentence == "You stopped the run; 2 calls are open. Continue lets you decide them."
+        stopped.sentence == "You stopped the run; 2 calls are open. Press Continue to decide them."
     )
     by_rule = turn_with_calls(("get_weather", {})).add(RunStopped("no weather", "1.1"))
     found = pause(by_rule.session())
@@ -206,7 +206,7 @@ def test_setup_says_what_cannot_hold() -> None:
     assert bounds(unknown, "No price.").tokens.endswith(".")
     assert bounds(unknown, "No price.").money == "No price."
     limited = run_of((UNCOUNTED, None), max_cost=0.1, max_run_tokens=5000).session()
-    said = "that of money and that of tokens cannot hold"
+    said = "can't enforce cost and token limit"
     assert bounds(limited, "No price.").broken == said
     assert bounds(unknown, "No price.").broken == ""
     moved = replace(settings(), profile=replace(settings().profile, name="another"))

@@ -58,14 +58,14 @@ def test_what_is_copied_is_what_is_sent() -> None:
     assert copy.attributes["data-copy"] == body
     fetched = parse(request_fragment(ENV, request('"' + "x" * 300_000 + '"')))
     assert "copy-request" in str(fetched)
-    assert "more characters, which the copy has" in fetched.text
+    assert "more characters in the copy" in fetched.text
 
 
 def test_the_panel_says_what_is_lost_and_what_is_missing() -> None:
     shown = request("{}", notes=("No is_error.",), says=("It waits.",), failed="No key.")
     text = parse(request_fragment(ENV, shown)).text
-    for words in ("What Gemini cannot say", "No is_error.", "It waits.", "No key.", "$A_KEY"):
+    for words in ("Not supported by Gemini", "No is_error.", "It waits.", "No key.", "$A_KEY"):
         assert words in text
     line = parse(setup_notes(ENV, "s1", shown)).text
-    assert "Gemini cannot say 1 thing" in line
+    assert "1 item not supported by Gemini" in line
     assert not parse(setup_notes(ENV, "s1", request("{}"))).text.strip()

@@ -97,7 +97,7 @@ def test_the_end_of_what_was_printed_stays_and_says_what_came_before() -> None:
     assert details is not None
     kept = details.text
     assert kept.count("a line that was printed") <= MOST_OUTPUT / len(LINE)
-    assert "are in the log alone" in kept
+    assert "are only in the log" in kept
     card = page.find("call-1-1")
     assert card is not None
     assert "ran in the background" in card.text

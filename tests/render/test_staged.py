@@ -101,10 +101,10 @@ SAID = {
     "empty": "The tool was not run.",
     "very_large": "It costs about 25,000 tokens.",
     "stale": "The tool was not run.",
-    "cut_json": "The model read the beginning of what came.",
-    "wrong_type": "What the tool really returned:",
-    "slow": "It was held back for 10 s; the model read what the tool returned.",
-    "injection": "The order at its end is made up.",
+    "cut_json": "The model read only the beginning of the result.",
+    "wrong_type": "Actual tool result:",
+    "slow": "The result was delayed by 10 s. The model read what the tool returned.",
+    "injection": "The instruction at the end is simulated.",
 }
 
 
@@ -115,7 +115,7 @@ def test_afterwards_the_card_says_what_was_real(row: Any) -> None:
     assert f"staged: {row.title}" in page.text
     assert SAID[row.name] in page.text
     apart = row.runs and row.name != "slow"
-    assert ("What the tool really returned" in page.text) == apart
+    assert ("Actual tool result" in page.text) == apart
     assert (REAL.text in page.text) == row.runs
     assert ("not run" in page.text) != row.runs
     replayed = re.sub(
@@ -127,12 +127,17 @@ def test_afterwards_the_card_says_what_was_real(row: Any) -> None:
 @pytest.mark.parametrize(
     ("log", "title", "said", "real"),
     [
-        (ended("slow", REAL, text_result("Cancelled.", is_error=True)), "", "held back", True),
+        (
+            ended("slow", REAL, text_result("Cancelled.", is_error=True)),
+            "",
+            "before a slow answer was staged",
+            True,
+        ),
         (ended("cut_json", None, text_result("It broke.", is_error=True)), "", "nothing", False),
         (
             ended("wrong_type", ToolResult(), ToolResult(staged=True)),
             "a wrong type",
-            "changed nothing",
+            "did not change",
             False,
         ),
         (ended("cut_json", ToolResult((IMAGE,))), "cut JSON", "the beginning", True),

@@ -86,13 +86,13 @@ def test_a_tool_is_the_same_after_its_form(tool: Tool) -> None:
         ({"delay_s": "soon"}, "/config/delay_s", "not a number"),
         ({"result": "{", "result_as": "json"}, "/config/result", "not valid JSON"),
         ({"rest_mock": "["}, "/config/rest_mock", "JSON"),
-        ({"rest_mock": '{"result": 1}', "result": "x"}, "/config/rest_mock", "given twice"),
+        ({"rest_mock": '{"result": 1}', "result": "x"}, "/config/rest_mock", "set twice"),
         ({"answered_by": "http", "headers": "x"}, "/config/headers", "Name: value"),
         ({"answered_by": "http", "http_parameters": "["}, "/config/parameters", "not valid JSON"),
         ({"answered_by": "http", "headers": "a: 1\r\na: 2"}, "/config/headers", "twice"),
         ({"answered_by": "person", "output_schema": "{"}, "/config/output_schema", "Line 1"),
         ({"timeout_s": "long"}, "/timeout_s", "not a number of seconds"),
-        ({"takes": "lark"}, "/definition", "Write the grammar"),
+        ({"takes": "lark"}, "/definition", "Enter the grammar"),
     ],
 )
 def test_what_cannot_be_read_is_said_with_its_place(

@@ -105,7 +105,7 @@ def test_a_fix_is_shown_with_what_it_loses() -> None:
     same = tool_lint(ENV, replace(editor, fixed=OfferedFix("inline", [("+", "x")])))
     assert "accepts and refuses the same values" in same
     nothing = tool_lint(ENV, replace(editor, fixed=OfferedFix("inline", [])))
-    assert "Nothing to change" in nothing
+    assert "No change: a recursive" in nothing
     assert 'name="apply"' not in nothing
     refused = ["Anthropic takes no schema that refers to itself."]
     html = tool_lint(ENV, replace(editor, fixed=OfferedFix("strict", [], refused=refused)))

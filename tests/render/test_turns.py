@@ -122,7 +122,7 @@ def test_notes_on_translation_that_were_made_before_are_folded() -> None:
     of_notes = [[one for one in turn if one.attributes["class"] != "fork"] for turn in of_notes]
     assert not of_notes[0]
     (folded,) = of_notes[1]
-    assert words(folded).startswith("1 note on translation, as in the turn before")
+    assert words(folded).startswith("1 note on translation, as in the previous turn")
     assert "No tool_choice." in folded.text
     assert "No images." not in folded.text
     notes = [one for one in second.walk() if "note" in one.attributes.get("class", "").split()]

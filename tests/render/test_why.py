@@ -72,19 +72,19 @@ ONE = "get_weather (1 of 3)"
         (three().add(*started(1), ended(1), decided(3)), 3,
          "Waits for get_weather (2 of 3), which needs approval."),
         (three().add(*started(1), ended(1), decided(2), decided(3)), 3,
-         "Waits for get_weather (2 of 3), which waits itself."),
+         "Waits for get_weather (2 of 3), which is waiting."),
         (three().add(*started(1), CallInterrupted("1.1"), decided(2)), 2,
          f"Waits for {ONE}, which was running when the server stopped and needs a decision."),
         (three("123", max_parallel=2).add(*started(1, 2), decided(3)), 3,
-         "Waits for its turn: at most 2 calls at once."),
+         "Queued: at most 2 calls at once."),
         (three("123", max_calls_per_turn=2).add(decided(3)), 3,
-         "It is beyond the limit of 2 calls; Continue will allow more."),
+         "The limit of 2 calls is reached. Continue allows more."),
         (three("123", max_calls_per_turn=2), 3,
-         "It is beyond the limit of 2 calls; Continue will allow more."),
+         "The limit of 2 calls is reached. Continue allows more."),
         (three().add(decided(2), RunPaused("restart")), 2,
-         "The run is paused; Continue lets this call run."),
+         "The run is paused. Press Continue to run this call."),
         (three().add(decided(2), RunStopped()), 2,
-         "The run is stopped; Continue lets this call run."),
+         "The run is stopped. Press Continue to run this call."),
         (three().add(RunStopped()), 2, ""),
         (three().add(decided(2, decision="deny")), 2, ""),
         (three().add(*started(1)), 1, ""),
@@ -133,8 +133,8 @@ def facts(log: Log, number: int = 1) -> dict[str, str]:
         (decided(1), "You ran it on this card."),
         (decided(1, arguments="{}"), "You ran it with edited arguments."),
         (decided(1, anyway=True),
-         "You ran it on this card, although the arguments do not match the schema."),
-        (decided(1, lift=True), "You ran it on this card, without the sandbox."),
+         "You ran it on this card although the arguments do not match the schema."),
+        (decided(1, lift=True), "You ran it on this card without the sandbox."),
         (decided(1, by="rule", rule="read-only tools"), "The rule “read-only tools” ran it."),
         (decided(1, by="rule", rule="no", decision="deny"), "The rule “no” denied it."),
         (decided(1, by="rule"), "A rule ran it."),
@@ -183,7 +183,9 @@ def test_how_long_it_waited_and_for_what() -> None:
 
 def test_a_second_attempt_says_so() -> None:
     log = three().add(*started(1), CallInterrupted("1.1"), decided(1), CallStarted("1.1", 2))
-    assert facts(log)["started"].startswith("Attempt 2: it was interrupted before. It runs alone")
+    assert facts(log)["started"].startswith(
+        "Attempt 2: an earlier attempt was interrupted. It runs alone"
+    )
     done = facts(log.add(ended(1)))
     assert "It ran alone" in done["started"]
     assert done["ended"] == "After 10 ms, with a result from the tool."

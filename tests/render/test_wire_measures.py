@@ -72,7 +72,7 @@ FAILED = ResponseFailed("http", "no")
     ("status", "measures", "kind", "words"),
     [
         (None, Measures(), "", ""),
-        (None, measured((1, FAILED)), "", "not one byte"),
+        (None, measured((1, FAILED)), "", "no bytes were"),
         (200, measured((1, 5)), "text/event-stream", ""),
         (200, measured((1, FAILED)), "", "empty body"),
         (429, measured((1, 5), (1, FAILED)), "application/json", "Refused with status 429"),

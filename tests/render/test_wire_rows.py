@@ -163,7 +163,7 @@ def test_a_call_that_goes_to_the_background_has_not_ended_there() -> None:
         rows.log(logged)
     own = [(r.label, r.tone) for r in rows.sections[0].rows if r.way == "own"]
     assert own == [
-        ("look_up goes on in the background", ""),
+        ("look_up moved to background", ""),
         ("look_up in the background: done", "ran"),
     ]
 
@@ -175,7 +175,7 @@ def test_what_ran_in_the_parent_took_no_time_of_a_fork() -> None:
     for logged in log.add(CallEnded("1.0", text_result("By hand."))).events:
         rows.log(logged)
     own = [row.label for row in rows.sections[0].rows if row.way == "own"]
-    assert own == ["forked here; what stands above is the parent's", "look_up done"]
+    assert own == ["forked here; everything above is from the parent", "look_up done"]
 
 
 def test_a_retry_that_is_waited_for_is_a_row() -> None:
@@ -247,7 +247,7 @@ def test_a_doubt_is_a_fact_of_our_own_beside_its_call() -> None:
     for one in log.events:
         rows.log(one)
     last = rows.sections[0].rows[-1]
-    assert last.label == "add_event arguments will not fit: /minutes is a string."
+    assert last.label == "add_event arguments will not match: /minutes is a string."
     assert (last.way, last.tone, last.blocks) == ("own", "waiting", ("call-1-0",))
 
 

@@ -244,10 +244,13 @@ async def test_an_edited_profile_is_chosen_and_never_slipped_in(tmp_path: Path) 
         async with engine.sessions.holding(session_id) as live:
             settings = live.session.settings
             assert settings is not None
-            assert "as it was" not in await drawn_setup(site, live, await site.view(live))
+            assert "previous version" not in await drawn_setup(site, live, await site.view(live))
             await engine.save_profile(new)
             drawn = joined_tags(await drawn_setup(site, live, await site.view(live)))
-        assert '<option value="mine" selected data-protocol="openai_chat">mine, as it was<' in drawn
+        assert (
+            '<option value="mine" selected data-protocol="openai_chat">mine, previous version<'
+            in drawn
+        )
         assert '<option value="=mine" data-protocol="openai_chat">mine<' in drawn
         kept = await changed(posted(settings, system="x"), settings, settings, save)
         assert (kept.settings.profile, kept.settings.system) == (old, "x")

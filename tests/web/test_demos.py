@@ -47,7 +47,7 @@ async def test_each_demo_starts_and_the_agents_edit_their_file(tmp_path: Path) -
                 "Two calls at once",
                 "Two calls at once (2)",
             ]
-            assert titles[started["tap"]] == "Somebody else's agent, live"
+            assert titles[started["tap"]] == "An external agent, live"
             for _ in range(MOST_AGENTS - 1):
                 assert (await client.post("/sessions", data={"demo": "tap"})).status_code == 201
             refused = await client.post("/sessions", data={"demo": "tap"})

@@ -211,7 +211,7 @@ async def test_the_editor_adds_changes_renames_and_takes_back(tmp_path: Path) ->
         assert (await asked.post("/providers", changed, PAGE)).status == 303
         assert engine.profile("openai").base_url == TYPED["base_url"]
         page = (await asked.get("/providers/openai", PAGE)).body
-        assert b"Back to the shipped one" in page
+        assert b"Reset to default" in page
         # Three fields are enough, and nobody's name is taken twice.
         three = {**TYPED, "name": "", "base_url": "https://llm.example:8443/v1", "quirks": ""}
         for name in ("llm.example:8443", "llm.example:8443-2"):
@@ -227,7 +227,7 @@ WRONG: tuple[tuple[dict[str, str], str], ...] = (
     ({"name": "openai"}, "There is a profile"),
     ({"base_url": "ftp://x"}, "Invalid URL"),
     ({"name": "", "base_url": ""}, "Enter the base URL"),
-    ({"headers": "no colon"}, "on a line of its own"),
+    ({"headers": "no colon"}, "one header per line"),
     ({"headers": "Authorization: x"}, "looks like a key"),
     ({"idle_s": "long"}, "not a number of seconds"),
     ({"idle_s": "nan"}, "seconds from"),

@@ -78,7 +78,7 @@ async def test_every_page_says_it_and_stop_is_obeyed(
         assert (status, "full" in text) == (503, True)
         assert (await asked(app, "POST", f"/sessions/{session_id}/stop", JSON))[0] == 200
         _, html = await asked(app, "GET", "/welcome", PAGE)
-        assert "Stop holds already" in html
+        assert "Stop has taken effect" in html
         await disk.lifted()
         assert (await rested(engine, session_id)).stopped
         for stream in streams:

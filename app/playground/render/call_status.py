@@ -50,9 +50,9 @@ def waits_for(session: Session, turn: Turn, call: Call) -> str:
 
 def _held_back(session: Session, turn: Turn, call: Call) -> str:
     if session.stopped:
-        return "The run is stopped; Continue lets this call run."
+        return "The run is stopped. Press Continue to run this call."
     if session.paused:
-        return "The run is paused; Continue lets this call run."
+        return "The run is paused. Press Continue to run this call."
     if beyond := _beyond(session, turn, call):
         return beyond
     before = held(turn.calls, call)
@@ -60,14 +60,14 @@ def _held_back(session: Session, turn: Turn, call: Call) -> str:
         return f"Waits for {_blocking_words(turn, before)}."
     assert session.settings is not None
     most = max(1, session.settings.limits.max_parallel)
-    return f"Waits for its turn: at most {plural(most, 'call')} at once."
+    return f"Queued: at most {plural(most, 'call')} at once."
 
 
 def _beyond(session: Session, turn: Turn, call: Call) -> str:
     allowed = session.calls_allowed
     if any(allowed_call is call for allowed_call in turn.calls[:allowed]):
         return ""
-    return f"It is beyond the limit of {plural(allowed, 'call')}; Continue will allow more."
+    return f"The limit of {plural(allowed, 'call')} is reached. Continue allows more."
 
 
 def _blocking_words(turn: Turn, call: Call) -> str:
@@ -75,10 +75,10 @@ def _blocking_words(turn: Turn, call: Call) -> str:
         "proposed": "is being checked",
         "waiting": f"needs {need(call)}",
         "interrupted": "was running when the server stopped and needs a decision",
-        "decided": "waits itself",
+        "decided": "is waiting",
         "running": "runs",
     }
-    return f"{_named(turn, call)}, which {doing.get(call.status, 'is not done')}"
+    return f"{_named(turn, call)}, which {doing.get(call.status, 'is not finished')}"
 
 
 def _named(turn: Turn, call: Call) -> str:
@@ -149,7 +149,7 @@ def _facts(turn: Turn, call: Call) -> Iterator[Fact]:
     if call.cut is not None:
         yield from _before(call, call.cut)
     elif decided is None and call.status == "done":
-        yield Fact("decided", "Not here: it came with its result.")
+        yield Fact("decided", "Not decided here: the call came with its result.")
     elif decided is None:
         yield Fact("asks", call.asks or _asks(turn))
     if decided is not None:
@@ -160,7 +160,11 @@ def _facts(turn: Turn, call: Call) -> Iterator[Fact]:
     if waited := _waited(turn, call):
         yield Fact("waited", waited)
     if call.started_ms is not None:
-        again = f"Attempt {call.attempt}: it was interrupted before. " if call.interruptions else ""
+        again = (
+            f"Attempt {call.attempt}: an earlier attempt was interrupted. "
+            if call.interruptions
+            else ""
+        )
         yield Fact("started", f"{again}{_alone(call)}", call.started_ms)
     if call.status == "done" and call.started_ms is not None and call.ended_ms is not None:
         yield Fact("ended", _ended(call, call.ended_ms - call.started_ms), call.ended_ms)
@@ -180,7 +184,7 @@ def _agents_facts(call: Call) -> Iterator[Fact]:
     yield Fact("decided", decided.rule if passed else _decided(decided), call.decided_ms)
     yield Fact("checked", checked(call), call.checked_ms)
     if call.status == "interrupted":
-        yield Fact("cut", "The agent went on without its result, or ended.", call.ended_ms)
+        yield Fact("cut", "The agent continued without the result, or ended.", call.ended_ms)
     came = call.result if call.real is None else call.real
     over = call.status == "done" or call.result_held
     if over and came is not None and call.started_ms is not None and call.ended_ms is not None:
@@ -190,8 +194,8 @@ def _agents_facts(call: Call) -> Iterator[Fact]:
     if call.result_held:
         yield Fact("asks", "The tap stops at this result. Waiting for your decision.")
     elif call.status == "done" and call.result_key:
-        edited = "edited it" if call.real is not None else "let it pass as it is"
-        yield Fact("result", f"It waited for you; you {edited}.", call.released_ms)
+        edited = "edited it" if call.real is not None else "let it pass unchanged"
+        yield Fact("result", f"It was held for you. You {edited}.", call.released_ms)
 
 
 def _before(call: Call, cut: CallDecided) -> Iterator[Fact]:
@@ -202,7 +206,7 @@ def _before(call: Call, cut: CallDecided) -> Iterator[Fact]:
     began = call.started_ms if still else None
     yield Fact(
         "cut",
-        "It was running when the server stopped. What it had done by then is not undone.",
+        "The call was running when the server stopped. What it had done is not undone.",
         began,
     )
     if call.status == "interrupted":
@@ -216,8 +220,8 @@ def _decided(decided: CallDecided) -> str:
         by = f"The rule “{decided.rule}” {done}." if decided.rule else f"A rule {done}."
     else:
         how = " with edited arguments" if decided.arguments is not None else " on this card"
-        anyway = ", although the arguments do not match the schema" if decided.anyway else ""
-        bare = ", without the sandbox" if decided.lift else ""
+        anyway = " although the arguments do not match the schema" if decided.anyway else ""
+        bare = " without the sandbox" if decided.lift else ""
         by = f"You {done}{how}{anyway}{bare}."
     row = fault(decided.fault) if decided.fault else None
     return f"{by} Simulated fault: {row.title if row else decided.fault}." if decided.fault else by
@@ -242,8 +246,8 @@ def _alone(call: Call) -> str:
     if call.parallel_safe:
         return f"It {'could' if over else 'may'} run in parallel with other parallel-safe calls."
     if over:
-        return "It ran alone; later calls waited until it was done."
-    return "It runs alone; later calls wait until it is done."
+        return "It ran alone. Later calls waited until it finished."
+    return "It runs alone. Later calls wait until it finishes."
 
 
 def _waited(turn: Turn, call: Call) -> str:

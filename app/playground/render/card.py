@@ -421,7 +421,7 @@ def _hint(view: View, turn: Turn, call: Call) -> str:
     if _agents(view, call):
         return _agents_hint(view, turn, call)
     if call.status == "proposed" and turn.open:
-        return "You can decide when the answer has ended."
+        return "You can decide when the answer is complete."
     if turn.failure is not None and call.status != "done":
         return "The answer was cut off, so this call cannot be decided."
     if view.replay or not view.live or call.status not in ("proposed", "waiting", "interrupted"):
@@ -432,8 +432,8 @@ def _hint(view: View, turn: Turn, call: Call) -> str:
         return ""
     if call.status == "interrupted":
         return (
-            "It was running when the server stopped and may have had an effect. Run it again only "
-            "if that is safe."
+            "The call was running when the server stopped and may have had an effect. Run it "
+            "again only if that is safe."
         )
     return _cut_hint(turn, call) or _unseen_hint(turn, call)
 
@@ -441,11 +441,11 @@ def _hint(view: View, turn: Turn, call: Call) -> str:
 def _cut_hint(turn: Turn, call: Call) -> str:
     """Why the call cannot run as it came, "" if it can."""
     if turn.end is not None and not turn.runnable:
-        return f"The answer ended by {turn.end.reason}: edit the call, answer it or deny it."
+        return f"The answer ended with {turn.end.reason}. Edit the call, answer it or deny it."
     if not call.part.complete:
         return (
-            "This call is incomplete and may differ from what the model wrote: "
-            "edit it, answer it or deny it."
+            "This call is incomplete and may differ from what the model wrote. "
+            "Edit it, answer it or deny it."
         )
     return ""
 
@@ -454,14 +454,14 @@ def _agents_hint(view: View, turn: Turn, call: Call) -> str:
     if (held := held_call(view, turn, call)) is not None and held.says_more(call):
         return " ".join(filter(None, (_cut_hint(turn, call), held.line)))
     if view.acts and turn.open and turn.held:
-        return "You can decide when the answer has ended." if call.status == "proposed" else ""
+        return "You can decide when the answer is complete." if call.status == "proposed" else ""
     if call.status == "interrupted":
-        return "Its result never came here."
+        return "The result never arrived here."
     if turn.failure is None or call.status == "done":
         return ""
     if turn.held:
         return "The answer was cut off, so the agent did not get this call."
-    return "The answer was cut off, so the agent did not get this call whole."
+    return "The answer was cut off, so the agent got only part of this call."
 
 
 def _waits(view: View, turn: Turn, call: Call) -> tuple[str, str]:
@@ -478,15 +478,16 @@ def _unseen_hint(turn: Turn, call: Call) -> str:
         return ""
     if turn.end is not None and turn.end.reason == "other":
         word = turn.end.raw_reason[:80]
-        return f'The answer ended by "{word}", so no rule runs this call; you can.'
+        return f'The answer ended with "{word}", so rules do not run this call. You can run it.'
     if turn.end is not None and turn.end.abrupt:
         return (
-            "The connection broke before the end of the answer, so no rule runs this call; you can."
+            "The connection broke before the answer ended, so rules do not run this call. You can "
+            "run it."
         )
     if call.provider_id in doubled_ids(turn):
-        return "Another call of this answer has the same id, so no rule runs either; you can."
+        return "Another call of this turn has the same ID, so rules run neither. You can run them."
     if (doubt := find_doubt(turn, call)) is not None:
-        return f"{doubt.message} So no rule runs this call; you can."
+        return f"{doubt.message} Rules do not run this call. You can run it."
     return ""
 
 
@@ -524,8 +525,8 @@ def _fault_blocked(session: Session, call: Call, row: Fault, offer: Offer) -> st
     if not row.runs:
         return unstageable(session, call, row.name)
     if not offer.run:
-        return "This call cannot run as it came."
-    return "Show all of the arguments first." if offer.blocked else ""
+        return "This call cannot run unchanged."
+    return "Show all arguments first." if offer.blocked else ""
 
 
 def staged_fault(session: Session, call: Call) -> StagedFault | None:
@@ -540,13 +541,13 @@ def staged_fault(session: Session, call: Call) -> StagedFault | None:
             row.title, f"The tool was not run. {_fault_effect(session, call, row)}".strip()
         )
     if call.real is None:
-        return StagedFault("", f"The tool returned nothing, so that {row.title} was not staged.")
+        return StagedFault("", f"The tool returned nothing, so {row.title} was not staged.")
     if not call.result.staged:
-        sentence = f"Ended while it was held back; {row.title} was to be staged."
+        sentence = f"The call ended before {row.title} was staged."
         return StagedFault("", sentence, call.real)
     if call.result.content == call.real.content and call.result.is_error == call.real.is_error:
         return StagedFault(
-            row.title, _fault_effect(session, call, row) or "This changed nothing of the result."
+            row.title, _fault_effect(session, call, row) or "The result did not change."
         )
     return StagedFault(row.title, _fault_effect(session, call, row), call.real)
 
@@ -558,13 +559,13 @@ def _fault_effect(session: Session, call: Call, row: Fault) -> str:
             return f"It costs about {round(len(call.result.text) / 4, -2):,.0f} tokens."
         case "stale":
             old = earlier(session, call)
-            return f"It is what {call.name[:80]} returned in turn {old[0]}." if old else ""
+            return f"This is what {call.name[:80]} returned in turn {old[0]}." if old else ""
         case "slow":
-            return f"It was held back for {SLOW_S:g} s; the model read what the tool returned."
+            return f"The result was delayed by {SLOW_S:g} s. The model read what the tool returned."
         case "injection":
-            return "The order at its end is made up."
+            return "The instruction at the end is simulated."
         case "cut_json":
-            return "The model read the beginning of what came."
+            return "The model read only the beginning of the result."
     return ""
 
 
@@ -605,19 +606,19 @@ def held_call(view: View, turn: Turn, call: Call) -> HeldNotice | None:
         return HeldNotice(agent, "")
     if not view.session.current(call):
         return HeldNotice(
-            agent, "The agent went on with another request and never got this call.", void=True
+            agent, "The agent sent another request and never got this call.", void=True
         )
     answered = _answered(turn)
     if turn.client_gone:
-        line = "The agent has left; it will meet this when it asks again."
+        line = "The agent disconnected. If it retries, it gets this call."
         return HeldNotice(agent, line, masked=_masked(call), answered=answered)
     many = len(turn.calls) > 1
     when = f"all {plural(len(turn.calls), 'call')} are decided" if many else "you decide"
-    line = f"Held for {view.agent}: it gets this call when {when}."
+    line = f"Held for {view.agent}. It gets this call when {when}."
     if not _is_stream(turn):
         line += (
-            f" Its answer is no stream, so it is cut off after {HELD_WHOLE_S:.0f} s; it meets this "
-            "when it asks again."
+            f" The request is not streaming, so it times out after {HELD_WHOLE_S:.0f} s. The agent "
+            "sees the call again when it retries."
         )
         return HeldNotice(agent, line, masked=_masked(call), answered=answered)
     waits_s = _waits_s(view, turn)
@@ -631,13 +632,13 @@ def held_call(view: View, turn: Turn, call: Call) -> HeldNotice | None:
 def _answered(turn: Turn) -> str:
     if len(turn.calls) == 1:
         return (
-            "What the model reads goes to it in a request that is made here at once. The agent "
-            "gets what the model says then, and neither the call nor this."
+            "Your text goes to the model at once, in a request of the playground. The agent gets "
+            "only the model's next answer, not this call or your text."
         )
     return (
-        "What the model reads goes to it at once, in a request that is made here, where each call "
-        "of this answer is answered or denied so; else with the agent's next request. The agent "
-        "gets neither the call nor this."
+        "If every call of this turn is answered or denied for the model to read, the results go "
+        "to the model at once. Otherwise they go with the agent's next request. The agent gets "
+        "neither this call nor your text."
     )
 
 
@@ -671,12 +672,14 @@ def held_result(view: View, call: Call) -> HeldResult | None:
     if not view.live or view.replay or tapped is None:
         return HeldResult(agent)
     if session.stopped:
-        return HeldResult(agent, "The session is stopped. Let it go on to decide this result.")
-    line = f"{agent} waits. The provider reads this once all results that wait here are decided."
+        return HeldResult(
+            agent, "The session is stopped. Press “Let it go on” to decide this result."
+        )
+    line = f"{agent} waits. The provider reads this result when all held results are decided."
     waits_s = AGENT_WAITS[tapped.agent].head_s if tapped.agent in AGENT_WAITS else None
     until_ms, limit = None, ""
     if session.received_gone:
-        line = "The agent has left; it will meet this when it asks again."
+        line = "The agent disconnected. Your decision applies when it retries."
     elif waits_s is not None:
         until_ms, limit = session.received_ms + int(waits_s * 1000), _clock(waits_s)
     return HeldResult(
@@ -704,7 +707,7 @@ def unheld_words(turn: Turn) -> str:
     names = dict.fromkeys(str(type_) for type_ in types if type_ in RUN_BY_CLIENT)
     if not names:
         return ""
-    return f"Not held: {', '.join(names)}. The agent runs that without waiting for you."
+    return f"Not held: {', '.join(names)}. The agent runs them without waiting for you."
 
 
 def denial_words(turn: Turn, call: Call) -> str:
@@ -717,8 +720,8 @@ def denial_words(turn: Turn, call: Call) -> str:
     if not any("thoughtSignature" not in (other.part.meta.get("part") or {}) for other in others):
         return ""
     return (
-        "Taken out of the answer, it takes along Gemini's signature for the calls beside it: "
-        "Gemini may refuse the agent's next request."
+        "Denying this call removes Gemini's signature for the other calls of the turn. Gemini "
+        "may refuse the agent's next request."
     )
 
 

@@ -33,38 +33,38 @@ LIFTED: Mapping[str, Field] = {
 
 _RAISED: Mapping[str, tuple[str, Field]] = {
     "max_turns": ("max_turns", Field("turns", True, 1000)),
-    "max_calls": ("max_calls_per_turn", Field("calls a turn", True, 1000)),
+    "max_calls": ("max_calls_per_turn", Field("calls per turn", True, 1000)),
     **{name: (name, field) for name, field in LIFTED.items()},
 }
 """By pause name: the setting that is raised to continue."""
 
 _WORDS: Mapping[str, tuple[str, str]] = {
-    "max_turns": ("The limit of turns is reached", "Continue allows as many again."),
-    "max_calls": ("The limit of calls is reached", "Continue allows as many again."),
-    "max_run_tokens": ("The limit of tokens is reached", "Continue allows as many again."),
-    "max_cost": ("The limit of money is reached", "Continue allows as much again."),
-    "max_minutes": ("The limit of time is reached", "Continue allows as much again."),
-    "max_repeats": ("The same call again", "Continue lets it be called again."),
-    "error": ("A call failed", "Continue goes on with its error."),
+    "max_turns": ("Turn limit reached", "Continue allows as many again."),
+    "max_calls": ("Call limit reached", "Continue allows as many again."),
+    "max_run_tokens": ("Token limit reached", "Continue allows as many again."),
+    "max_cost": ("Cost limit reached", "Continue allows as much again."),
+    "max_minutes": ("Time limit reached", "Continue allows as much again."),
+    "max_repeats": ("Repeated call", "Continue allows it to be called again."),
+    "error": ("A call failed", "Continue sends the error to the model."),
     "restart": (
         "Paused by a restart",
-        "The program was restarted during this run. Nothing was sent or run since then;"
-        " Continue goes on from here.",
+        "The playground was restarted during this run. Nothing was sent or run since then."
+        " Press Continue to go on from here.",
     ),
     "fork": (
         "A fork",
-        "This is a copy up to here; nothing of it was sent or run. Look at the settings and change"
-        " what you like; then Continue.",
+        "Everything above is a copy; nothing was sent or run. Check the settings, then press"
+        " Continue.",
     ),
-    "brought": ("Imported", "Nothing of it was sent or run here."),
+    "brought": ("Imported", "Nothing in this session was sent or run here."),
     "left_out": (
         "Calls were left out",
-        "The history cannot go back to its provider without them, so nothing is sent.",
+        "The provider does not accept the history without them, so nothing is sent.",
     ),
     "store": (
         "Saving failed",
-        "What comes next could not be saved, so it was not done. Make room on the disk and see that"
-        " it can be written; then Continue.",
+        "The next step could not be saved, so it was not done. Free disk space and check that the"
+        " disk is writable. Then press Continue.",
     ),
 }
 """By pause name: its title, and its sentence if the log has none."""
@@ -82,7 +82,7 @@ def limits_summary(limits: Limits) -> str:
     usual = Limits()
     words = [plural(limits.max_turns, "turn"), plural(limits.max_calls_per_turn, "call")]
     if limits.max_calls_per_answer != usual.max_calls_per_answer:
-        words.append(f"takes {plural(limits.max_calls_per_answer, 'call')} an answer")
+        words.append(f"keeps {plural(limits.max_calls_per_answer, 'call')} per answer")
     if limits.max_parallel != usual.max_parallel:
         words.append(f"{limits.max_parallel} at once")
     if limits.max_run_tokens:
@@ -92,10 +92,10 @@ def limits_summary(limits: Limits) -> str:
     if limits.max_minutes:
         words.append(f"{_plain(limits.max_minutes)} min")
     if limits.max_repeats != usual.max_repeats:
-        repeats = f"the same call {limits.max_repeats}×"
-        words.append(repeats if limits.max_repeats else "the same call for ever")
+        repeats = f"{limits.max_repeats} repeats"
+        words.append(repeats if limits.max_repeats else "unlimited repeats")
     if not limits.continue_on_error:
-        words.append("holds at errors")
+        words.append("pauses at errors")
     return " · ".join(words)
 
 
@@ -135,7 +135,9 @@ def _spent(session: Session) -> Iterator[str]:
         bound = f" of {money(limits.max_cost)}" if limits.max_cost else ""
         known = paid > 0 or None not in costs
         cost_words = f"{_least(costs, paid)}{money(paid)}{bound}" if known else "cost unknown"
-        yield cost_words + (", limit cannot hold" if limits.max_cost and None in costs else "")
+        yield cost_words + (
+            ", limit can't be enforced" if limits.max_cost and None in costs else ""
+        )
 
 
 def _least(counted: Sequence[float | None], total: float) -> str:
@@ -167,7 +169,7 @@ class Pause:
 def pause(session: Session) -> Pause | None:
     """The notice at the end of the flow; None while the run is going or is over."""
     if session.paused:
-        title, usual = _WORDS.get(session.paused, ("Paused", "Continue goes on."))
+        title, usual = _WORDS.get(session.paused, ("Paused", "Press Continue to go on."))
         sentence = session.paused_because or usual
         raises, field = _RAISED.get(session.paused, ("", None))
         value = _raised(session, raises, field) if field is not None else ""
@@ -179,7 +181,7 @@ def pause(session: Session) -> Pause | None:
     count = f"{plural(len(still_open), 'call')} {'is' if len(still_open) == 1 else 'are'} open"
     rule = next((call.stopped_by for call in still_open if call.stopped_by), "")
     by = f"The rule “{rule}” stopped the run here" if rule else "You stopped the run"
-    return Pause("Stopped", f"{by}; {count}. Continue lets you decide them.")
+    return Pause("Stopped", f"{by}; {count}. Press Continue to decide them.")
 
 
 def paused_words(name: str) -> str:
@@ -214,12 +216,12 @@ def bounds(session: Session, unpriced: str) -> Bounds:
     """`unpriced` says why the model's answers have no price, "" if they have one."""
     assert session.settings is not None
     limits = session.settings.limits
-    uncounted = "The last answer came without a count of its tokens."
+    uncounted = "The last answer reported no token counts."
     uncounted = uncounted if counts_no_tokens(session) else ""
     broken = []
     if limits.max_cost and unpriced:
-        broken.append("money")
+        broken.append("cost")
     if limits.max_run_tokens and uncounted:
-        broken.append("tokens")
-    broken_limits = f"that of {' and that of '.join(broken)} cannot hold" if broken else ""
+        broken.append("token")
+    broken_limits = f"can't enforce {' and '.join(broken)} limit" if broken else ""
     return Bounds(limits_summary(limits), unpriced, uncounted, broken_limits)

@@ -261,7 +261,7 @@ _WORDS: Mapping[SegmentKind, str] = {
     "waiting": "waiting for the model",
     "thinking": "thinking",
     "text": "text",
-    "arguments": "writes its arguments",
+    "arguments": "writing arguments",
     "tool": "runs",
     "person": "waiting for your decision",
 }
@@ -300,7 +300,7 @@ def drawing(all_segments: Sequence[Segment], length_ms: int) -> Drawing:
         return Drawing((), 1, "", (), 0)
     bars = tuple(_bars(all_segments, length_ms))
     most = max((segment.lanes for segment in all_segments), default=1)
-    shared = f"{most} at once at most; the last of {MOST_LANES} lanes is shared."
+    shared = f"{most} at once at most. The last of {MOST_LANES} lanes is shared."
     rows = [(bar.words, bar.block) for bar in bars]
     return Drawing(
         tuple(_seen_apart(bars)),
@@ -358,7 +358,7 @@ def words_of(segment: Segment) -> str:
         words.append(f"call {segment.call}")
     words.append(duration(segment.took_ms) + (" so far" if segment.open else ""))
     if segment.lanes > 1:
-        words.append(f"beside {plural(segment.lanes - 1, 'other')}")
+        words.append(f"parallel with {plural(segment.lanes - 1, 'other')}")
     return ", ".join(words)
 
 

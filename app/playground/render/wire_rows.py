@@ -329,7 +329,7 @@ class WireRows:
                 for section in self.sections:
                     section.shared = True
                     self._touch(section.number, -1)
-                self.note(logged.at_ms, "forked here; what stands above is the parent's")
+                self.note(logged.at_ms, "forked here; everything above is from the parent")
             case _:
                 self._own_fact(logged)
 
@@ -422,7 +422,7 @@ class WireRows:
                 words = f"has {plural(real, 'problem')}" if real else "is valid"
                 self._of_call(logged, call_id, words, "waiting" if real else "")
             case CallDoubted(index=index, problem=problem) if self.sections:
-                words = f"arguments will not fit: {clip(problem.message, 120)}"
+                words = f"arguments will not match: {clip(problem.message, 120)}"
                 self._of_call(logged, f"{self.sections[-1].number}.{index}", words, "waiting")
             case CallDecided(call_id=call_id, where="agent"):
                 self._of_call(logged, call_id, "→ run, at the agent")
@@ -430,7 +430,7 @@ class WireRows:
                 who = f"rule “{clip(rule, 80)}”" if rule else _called(by)
                 self._of_call(logged, call_id, f"→ {decision}, by {who}")
             case CallReturned(call_id=call_id, by=by):
-                self._of_call(logged, call_id, f"decision taken back, by {_called(by)}", "waiting")
+                self._of_call(logged, call_id, f"decision withdrawn by {_called(by)}", "waiting")
             case CallStarted(call_id=call_id):
                 self._started[call_id] = logged.at_ms
             case TaskStarted(task_id=task_id, call_id=call_id) if task_id == call_block(call_id):
@@ -440,14 +440,14 @@ class WireRows:
                 words = f"in the background: {clip(how, 80)}"
                 self._of_call(logged, self._behind[task_id], words, "ran" if sound else "failed")
             case CallEnded(call_id=call_id) if call_id in self._behind.values():
-                self._of_call(logged, call_id, "goes on in the background")
+                self._of_call(logged, call_id, "moved to background")
             case CallProgressed(call_id=call_id, real=ToolResult() as real, key=key) if key:
                 self._held.add(call_id)
                 what = "an error, held" if real.is_error else "a result, held"
                 words = f"ran{self._took(logged, call_id)}: {what}"
                 self._of_call(logged, call_id, words, "waiting")
             case CallEnded(call_id=call_id, real=real) if call_id in self._held:
-                words = "result let pass" if real is None else "result edited"
+                words = "result passed" if real is None else "result edited"
                 self._of_call(logged, call_id, words)
             case CallEnded(call_id=call_id, result=result):
                 took = self._took(logged, call_id)
@@ -465,7 +465,9 @@ class WireRows:
             case AnswerPassed(size=size):
                 self.note(logged.at_ms, f"passed on to the agent, {size:,} bytes")
             case ClientGone():
-                self.note(logged.at_ms, "the agent left before the whole answer", "failed")
+                self.note(
+                    logged.at_ms, "agent disconnected before the answer was complete", "failed"
+                )
             case RunStopped(rule=rule):
                 who = f"rule “{clip(rule, 80)}”" if rule else "the user"
                 self.note(logged.at_ms, f"stopped by {who}", "waiting")
@@ -525,15 +527,15 @@ def bytes_words(count: int) -> str:
 def state(status: int | None, measures: Measures, content_type: str) -> str:
     """The kind of answer, unless it streamed successfully; "" then."""
     if status is None:
-        return "No answer came: not one byte was received." if measures.ended else ""
+        return "No answer: no bytes were received." if measures.ended else ""
     if not measures.ended:
         return ""
     if not measures.size:
         return f"Answered with status {status} and an empty body."
     if status >= 400:
-        return f"Refused with status {status}; what came is an error and no stream."
+        return f"Refused with status {status}. The answer is an error, not a stream."
     if measures.frames <= 1 and "json" in content_type and "nd" not in content_type:
-        return "Not streamed: the whole answer came as one JSON body."
+        return "Not streamed: the answer is one JSON body."
     return ""
 
 

@@ -236,7 +236,7 @@ class StopChoice:
     says: str
 
 
-_ALL_THE_SAME = "Calls that a rule asks about, denies or stops at wait all the same."
+_ALL_THE_SAME = "Calls that a rule asks about, denies or stops at still wait."
 
 STOP_CHOICES: Sequence[StopChoice] = (
     StopChoice("nothing", "Nothing", f"The agent's calls run at once. {_ALL_THE_SAME}"),
@@ -248,18 +248,18 @@ STOP_CHOICES: Sequence[StopChoice] = (
     StopChoice(
         "calls",
         "Every call",
-        "Each call waits on its card in the session until you decide, whatever rules run.",
+        "Each call waits on its card in the session until you decide, whatever the rules say.",
     ),
     StopChoice(
         "results",
         "Every result",
-        "What a call came to waits on its card until you decide; only then the provider reads it. "
+        "Each result waits on its card until you decide. The provider reads it after that. "
         + _ALL_THE_SAME,
     ),
     StopChoice(
         "errors",
         "Errors",
-        f"A result that is an error waits on its card until you decide. {_ALL_THE_SAME}",
+        f"Each error result waits on its card until you decide. {_ALL_THE_SAME}",
     ),
 )
 

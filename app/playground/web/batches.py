@@ -164,7 +164,7 @@ async def export(request: Request) -> Response:
     """
     form = request.query_params.get("as", "")
     if form not in (*FORMATS, "spec"):
-        raise BadInput(f"There is no form {form[:40]!r}; there is {', '.join(FORMATS)}, spec.")
+        raise BadInput(f"There is no export {form[:40]!r}. Use one of {', '.join(FORMATS)}, spec.")
     _, report = await _read(request)
     if form == "spec":
         data, name, kind = _as_yaml(spec_data(report.spec)).encode(), "batch.yaml", "text/plain"
@@ -227,7 +227,7 @@ async def _typed(body: Body) -> BatchForm:
     if upload is not None and not isinstance(upload, str) and upload.filename:
         raw = await upload.read(LARGEST_FILE + 1)
         if len(raw) > LARGEST_FILE:
-            raise BadInput("This file has more than 8 MB; run it by `playground batch FILE`.")
+            raise BadInput("This file is larger than 8 MB. Run it with `playground batch FILE`.")
         text, name = raw.decode("utf-8", "replace"), upload.filename
     texts = (body.text("repetitions").strip(), body.text("max_cost").strip())
     token = body.text("token")
@@ -250,7 +250,7 @@ def _spec_of(form: BatchForm) -> tuple[Spec, Sequence[str]]:
         defaults = data.setdefault("defaults", {})
         defaults["repetitions"] = _number(form.repetitions, "Repetitions")
     if form.max_cost:
-        data["max_cost"] = _number(form.max_cost, "The money limit")
+        data["max_cost"] = _number(form.max_cost, "The cost limit")
     return spec_from_data(data), notes
 
 
@@ -263,8 +263,8 @@ def _number(text: str, what: str) -> int | float:
 
 def _no_file(name: str) -> str:
     raise BadInput(
-        f"It names the file {name!r}, which a page cannot read: run `playground batch` in its "
-        "folder."
+        f"It refers to the file {name!r}, which the page cannot read. Run "
+        "`playground batch` in its folder."
     )
 
 
@@ -274,8 +274,8 @@ def _costs(plan: BatchPlan) -> str:
     price = plan.most_price
     money = f"${price:,.2f}" if price is not None else f"an unknown price ({plan.unknown_price})"
     return (
-        f"Nothing has begun. This is {plan.spec.runs:,} runs of {len(plan.spec.cases):,} cases, at"
-        f" most {read:,} tokens read and {wrote:,} written, at most {money}."
+        f"Nothing was started. Estimate: {plan.spec.runs:,} runs of {len(plan.spec.cases):,} "
+        f"cases, at most {read:,} input and {wrote:,} output tokens, at most {money}."
     )
 
 

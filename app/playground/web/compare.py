@@ -72,7 +72,7 @@ async def show(request: Request) -> Response:
     asked = [session_id for session_id in query.getlist("session") if session_id]
     wanted, kind = query.get("view", ""), wants(request)
     if wanted not in ("", "turns", "live"):
-        raise BadInput("view is turns or live.")
+        raise BadInput("view must be turns or live.")
     if wanted == "live" and kind == "page":
         return await live(request)
     by_script = kind == "json" or "as" in query
@@ -86,9 +86,9 @@ async def show(request: Request) -> Response:
     twice = len(asked) > len(ids)
     if len(sides) < 2 or many or "choose" in query:
         if by_script:
-            raise BadInput("Name two sessions at least: /compare?session=A&session=B.")
-        notices = [f"At most {MOST} side by side; choose which."] if many else []
-        notices += ["This session was named twice; choose another one."] * (
+            raise BadInput("Name at least two sessions: /compare?session=A&session=B.")
+        notices = [f"At most {MOST} sessions side by side. Choose which."] if many else []
+        notices += ["This session was selected twice. Choose another one."] * (
             len(sides) < 2 and twice
         )
         picker = await _picker(site, query, ids, notices)
@@ -102,7 +102,7 @@ async def show(request: Request) -> Response:
         return PlainTextResponse(text.encode("utf-8", "replace"))
     if kind == "json":
         return as_json(await asyncio.to_thread(compared, sides, alignments))
-    notices = ["A session that was named twice is shown once."] if twice else []
+    notices = ["A session that was selected twice is shown once."] if twice else []
     page = replace(await _picker(site, query, ids, notices), start=_start(query))
     shown = shown_from(query.get("shown", ""))
     return HTMLResponse(
@@ -191,7 +191,7 @@ def _kinship(first: Summary, other: Relative) -> str:
 def _start(query: QueryParams) -> int:
     given = query.get("from", "0")
     if not (given.isascii() and given.isdigit() and len(given) < 8):
-        raise BadInput("from must be a whole number, the row to begin with.")
+        raise BadInput("from must be a whole number: the first row.")
     return int(given)
 
 
@@ -290,7 +290,9 @@ def _rows(body: Body) -> list[Mapping[str, Any]]:
     """The settings specific to each session. Form rows without a profile are skipped."""
     if body.is_json:
         if others := sorted(body.data.keys() - set(FIELDS)):
-            raise BadInput(f"There is no field {others[0][:80]!r}; there is {', '.join(FIELDS)}.")
+            raise BadInput(
+                f"There is no field {others[0][:80]!r}. The fields are {', '.join(FIELDS)}."
+            )
         listed = body.data.get("models", [])
         if not isinstance(listed, list) or not all(isinstance(item, Mapping) for item in listed):
             raise BadInput('models must be a list of settings, such as {"profile", "model"}.')
@@ -300,7 +302,7 @@ def _rows(body: Body) -> list[Mapping[str, Any]]:
         rows = [_model_row(*texts) for texts in zip_longest(*fields, fillvalue="") if texts[0]]
     most = MOST - 1 if body.flag("beside") else MOST
     if not 1 <= len(rows) <= most:
-        raise BadInput(f"Choose one to {most} models; {MOST} sessions side by side at most.")
+        raise BadInput(f"Choose 1 to {most} models. At most {MOST} sessions fit side by side.")
     return rows
 
 
@@ -331,5 +333,5 @@ async def _base(site: Site, body: Body) -> Settings:
         return await like_the_last(site, {})
     wanted = body.data.get("settings", {})
     if not isinstance(wanted, Mapping):
-        raise BadInput("settings must be an object, as POST /sessions takes it.")
+        raise BadInput("settings must be an object, as in POST /sessions.")
     return await settings_from(site.engine, wanted)

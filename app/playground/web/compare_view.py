@@ -284,13 +284,13 @@ def _other(session_id: str, row: DiffRow, settings_new: bool) -> ComparedTurn:
     if isinstance(row.left, DiffTurn) and isinstance(row.right, DiffTurn):
         words = deltas(row.left.took, row.right.took)
         if "end" in row.ways:
-            notes.append(f"ends by {row.right.ended or 'nothing yet'}, not {row.left.ended}")
+            notes.append(f"ended with {row.right.ended or 'nothing yet'}, not {row.left.ended}")
         if row.right.error:
             notes.append(row.right.error)
         if row.settings and settings_new:
-            notes.append(f"asked with another {', '.join(row.settings)}")
+            notes.append(f"different {', '.join(row.settings)}")
     if "images" in row.ways:
-        notes.append("other images")
+        notes.append("different images")
     pieces = in_sight(text_changes(row.left.text, row.right.text)) if "text" in row.ways else ()
     how: Literal["same", "other"] = "same" if row.equal else "other"
     return ComparedTurn(how, href, label, words, notes, "" if pieces else text, more, pieces)
@@ -299,7 +299,7 @@ def _other(session_id: str, row: DiffRow, settings_new: bool) -> ComparedTurn:
 def _ended(item: Item) -> list[str]:
     if not isinstance(item, DiffTurn):
         return ["with images"] if item.images else []
-    notes = [f"ended by {item.ended}"] if item.ended not in ("stop", "calls", "failed") else []
+    notes = [f"ended with {item.ended}"] if item.ended not in ("stop", "calls", "failed") else []
     if not item.ended:
         notes = ["still open"]
     return [*notes, item.error] if item.error else notes
@@ -439,8 +439,8 @@ def cut(text: str) -> tuple[str, int]:
 WAYS = {
     "missing": "missing",
     "extra": "extra",
-    "arguments": "other arguments",
-    "result": "other result",
+    "arguments": "different arguments",
+    "result": "different result",
     "order": "out of order",
     "turn": "in another turn",
 }
@@ -453,25 +453,25 @@ def summary(alignment: Alignment) -> list[str]:
     if settings:
         differences = [
             *(differences or ["the same answers"]),
-            f"asked with another {', '.join(settings)}",
+            f"different {', '.join(settings)}",
         ]
     return (differences or ["no difference"]) + deltas(alignment.left.took, alignment.right.took)
 
 
 _DIFFERENCES: Sequence[tuple[str, str, str]] = (
-    ("prompts", "{} other prompt", "{} other prompts"),
+    ("prompts", "{} different prompt", "{} different prompts"),
     ("missing_prompts", "{} prompt missing", "{} prompts missing"),
     ("extra_prompts", "{} extra prompt", "{} extra prompts"),
     ("missing", "{} call missing", "{} calls missing"),
     ("extra", "{} extra call", "{} extra calls"),
-    ("arguments", "{} with other arguments", "{} with other arguments"),
+    ("arguments", "{} with different arguments", "{} with different arguments"),
     ("order", "{} out of order", "{} out of order"),
     ("turn", "{} in another turn", "{} in another turn"),
-    ("results", "{} with another result", "{} with another result"),
+    ("results", "{} with a different result", "{} with different results"),
     ("missing_turns", "{} turn missing", "{} turns missing"),
     ("extra_turns", "{} extra turn", "{} extra turns"),
-    ("ends", "{} other end", "{} other ends"),
-    ("texts", "{} answer in other words", "{} answers in other words"),
+    ("ends", "{} different finish reason", "{} different finish reasons"),
+    ("texts", "{} answer with different text", "{} answers with different text"),
 )
 """By attribute name of Counts: the singular and plural words. The most important first."""
 

@@ -54,7 +54,7 @@ ASK_COLLEAGUE = Tool(
     {
         "type": "object",
         "properties": {
-            "name": {"type": "string", "description": "Who is asked, for example Maria."},
+            "name": {"type": "string", "description": "The person to ask, for example Maria."},
             "question": {"type": "string", "description": "The question, in one sentence."},
         },
         "required": ["question"],
@@ -78,7 +78,7 @@ DEMOS: tuple[Demo, ...] = (
     Demo(
         "wrong-types",
         "Arguments that do not fit",
-        "The model sends a number where a text is wanted. Fix it with a click, or run it anyway.",
+        "The model sends a number instead of a string. Fix it with a click, or run it anyway.",
         "What is the weather in Oslo? [[fault:args-wrong-types]]",
         ("get_weather",),
     ),
@@ -99,7 +99,7 @@ DEMOS: tuple[Demo, ...] = (
     Demo(
         "workspace",
         "An agent edits a file",
-        "It reads notes.txt in a scratch folder, then edits it. See the change, and undo it.",
+        "The agent reads notes.txt in a scratch folder, then edits it. See the change and undo it.",
         EDIT_NOTES,
         ("read_file", "edit_file"),
         model=CODING_AGENT,
@@ -107,27 +107,27 @@ DEMOS: tuple[Demo, ...] = (
     ),
     Demo(
         BEHIND_A_TAP,
-        "Somebody else's agent, live",
-        "An agent runs behind a tap and stops at each call: let it run, edit it, or deny it.",
+        "An external agent, live",
+        "An agent runs through a tap and stops at each call. Let it run, edit it, or deny it.",
     ),
     Demo(
         "progress",
         "A slow tool, step by step",
-        "Watch a report being written for some seconds; cancel it if you like.",
+        "Watch a tool write a report for some seconds. You can cancel it.",
         "Write a slow report about tides, please.",
         ("slow_report",),
     ),
     Demo(
         "failing",
         "A tool that fails",
-        "The lookup raises an error; the model reads it and goes on.",
+        "The lookup raises an error. The model reads it and continues.",
         "Look up the customer number 4711 in the flaky directory.",
         ("flaky_lookup",),
     ),
     Demo(
         "colleague",
         "You are the tool",
-        "A call that only the user can answer, beside one that runs.",
+        "One call that only you can answer, next to one that runs.",
         'Ask Maria "Shall we ship on Friday?" and tell me the weather in Lisbon.',
         ("get_weather",),
         (ASK_COLLEAGUE,),
@@ -225,7 +225,7 @@ _TOOLS = [
             "properties": {
                 "path": _PATH,
                 "old_text": {"type": "string", "description": "The text to replace."},
-                "new_text": {"type": "string", "description": "What stands there afterwards."},
+                "new_text": {"type": "string", "description": "The replacement text."},
             },
             "required": ["path", "old_text", "new_text"],
         },
@@ -238,8 +238,8 @@ async def _start_agent(site: Site, title: str, base: str) -> str:
     requests. Both get `title`."""
     if len(site.demos) >= MOST_AGENTS:
         raise Conflict(
-            f"{MOST_AGENTS} agents of this demo are running already. Decide their calls, or stop "
-            "their sessions, then start another."
+            f"{MOST_AGENTS} agents of this demo are already running. Decide their calls or stop "
+            "their sessions first."
         )
     tap, secret = await site.taps.create("simulator", title, "calls")
     agent = _DemoAgent(

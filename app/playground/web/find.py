@@ -103,7 +103,7 @@ async def mark_several(request: Request) -> Response:
     elif act not in ACTS:
         raise BadInput(f"act must be one of {', '.join(ACTS)}, or empty for the whole bin.")
     elif not sessions:
-        raise BadInput("No session was chosen; tick some, then press the button again.")
+        raise BadInput("No session is selected. Select sessions, then press the button again.")
     elif act == "purge":
         await manage_sessions.purge(engine, sessions)
     else:
@@ -222,10 +222,10 @@ PAGES: Sequence[PaletteEntry] = (
         "Batches", "Compare models and prompts over many runs, with error bars", "/batches"
     ),
     PaletteEntry("New batch", "Cases × models × variants", "/batches/new"),
-    PaletteEntry("Rules", "Which calls run without asking", "/rules"),
+    PaletteEntry("Rules", "Which calls run without approval", "/rules"),
     PaletteEntry("Providers", "Addresses, keys, models", "/providers"),
     PaletteEntry("MCP servers", "Tools of other programs", "/servers"),
-    PaletteEntry("Agents", "Other people's agents, live", "/agents"),
+    PaletteEntry("Agents", "External agents, live", "/agents"),
     PaletteEntry("Compare models", "One prompt, up to four models", "/compare/new"),
     PaletteEntry("Import tools", "Files, addresses, OpenAPI, mcp.json", "/import"),
     PaletteEntry("Import a session", "JSON Lines, HTML, HAR", "/sessions/import"),
@@ -239,9 +239,9 @@ ACTIONS: Sequence[PaletteEntry] = (
 )
 
 IN_A_SESSION: Sequence[PaletteEntry] = (
-    PaletteEntry("Present", "The conversation alone, larger", action="present", key="P"),
-    PaletteEntry("Fold or show the list", "", action="fold-side", key="S"),
-    PaletteEntry("Fold or show the inspector", "", action="fold-inspector", key="I"),
+    PaletteEntry("Present", "Presentation mode", action="present", key="P"),
+    PaletteEntry("Show or hide the list", "", action="fold-side", key="S"),
+    PaletteEntry("Show or hide the inspector", "", action="fold-inspector", key="I"),
 )
 
 OF_A_SESSION: Sequence[tuple[str, str, str]] = (
@@ -250,9 +250,9 @@ OF_A_SESSION: Sequence[tuple[str, str, str]] = (
     ("Next request", "What will be sent", "/sessions/{}?tab=request"),
     ("Code", "A request as curl and as Python", "/sessions/{}?tab=code"),
     ("Share or export", "HTML, JSON Lines, pytest, HAR…", "/sessions/{}/share"),
-    ("Fork", "Go on from its end in a new session", "/sessions/{}/fork"),
+    ("Fork", "Continue from the end in a new session", "/sessions/{}/fork"),
     ("Run as a batch", "Many times, on several models", "/batches/new?session={}"),
-    ("Files", "The scratch folder of its workspace tools", "/sessions/{}/files"),
+    ("Files", "Scratch folder of the workspace tools", "/sessions/{}/files"),
 )
 """Title, detail, and the address with a placeholder for the session's id."""
 

@@ -217,19 +217,19 @@ async def _with_past(site: Site, body: Body, request: Wanted) -> Wanted:
     if request.answers is None or not (ticked or request.answers):
         if request.answers is None:
             return request
-        raise BadInput("Write at least one result, or tick a past one.")
+        raise BadInput("Enter at least one result, or select a past one.")
     answers = list(request.answers)
     for key in ticked[: MOST_RESULTS + 1]:
         session, _, seq = key.rpartition("/")
         if not (seq.isascii() and seq.isdigit() and len(seq) < 16):
-            raise BadInput("past is SESSION/SEQ, as the list of past results has it.")
+            raise BadInput("past must be SESSION/SEQ, as in the list of past results.")
         result = await past_result(site.engine.log, session, int(seq))
         images = tuple(piece for piece in result.content if piece.type == "image")
         answers.append(
             DecisionRequest("answer", text=result.text, is_error=result.is_error, images=images)
         )
     if len(answers) > MOST_RESULTS:
-        raise BadInput(f"What if takes 1 to {MOST_RESULTS} results; leave some out.")
+        raise BadInput(f"What if takes 1 to {MOST_RESULTS} results. Remove some.")
     return replace(request, answers=answers)
 
 
@@ -246,27 +246,27 @@ def wanted(body: Body) -> Wanted:
     """Parses `body`; BadInput says what is wrong with it."""
     known = FIELDS if body.is_json else FORM_FIELDS
     if others := sorted(body.data.keys() - set(known)):
-        raise BadInput(f"A fork has no field {others[0][:80]!r}; there is {', '.join(FIELDS)}.")
+        raise BadInput(
+            f"A fork has no field {others[0][:80]!r}. The fields are {', '.join(FIELDS)}."
+        )
     if body.is_json and (
         empty := [name for name in PLACES if body.data.get(name, 0) in ("", None)]
     ):
-        raise BadInput(f"{empty[0]} names no place; say which, or leave it out to fork at the end.")
+        raise BadInput(f"{empty[0]} is empty. Give a value, or omit it to fork at the end.")
     place = place_of(body.data)
     answers = _answers(body)
     answered_by = [name for name in ("arguments", "answer", "deny") if _given(body, name)]
     if answers is not None:
         answered_by.append("results")
     if len(answered_by) > 1:
-        raise BadInput(
-            f"Of a call only one thing becomes: leave out {answered_by[0]} or {answered_by[1]}."
-        )
+        raise BadInput(f"A call has one decision: omit {answered_by[0]} or {answered_by[1]}.")
     if answered_by and not place.call:
-        raise BadInput(f"{answered_by[0]} is of a call; name the call.")
+        raise BadInput(f"{answered_by[0]} needs a call. Give call.")
     text = body.text("text") if _given(body, "text") else None
     if not body.is_json and not place.prompt and not (text or "").strip():
         text = None  # an empty field at the end is no prompt
     if text is not None and (place.turn or place.call):
-        raise BadInput("text goes with a prompt, or at the end; a turn or a call takes none.")
+        raise BadInput("text needs a prompt or the end as the fork point, not a turn or a call.")
     title, go = body.text("title"), body.flag("go") if "go" in body.data else not body.flag("hold")
     asked = _asked(body, answered_by[0]) if answered_by and answers is None else None
     return Wanted(place, text, asked, answers, _change(body), title, go)
@@ -276,7 +276,7 @@ def place_of(data: Mapping[str, Any]) -> ForkPlace:
     """The one fork point that is given, or the end."""
     named = [name for name in PLACES if data.get(name) not in (None, "")]
     if len(named) > 1:
-        raise BadInput(f"A fork begins at one place: leave out {named[0]} or {named[1]}.")
+        raise BadInput(f"A fork begins at one place: omit {named[0]} or {named[1]}.")
     if not named:
         return ForkPlace()
     name, value = named[0], data[named[0]]
@@ -297,7 +297,7 @@ def _number(name: str, value: object, least: int) -> int:
     if isinstance(value, str) and re.fullmatch("[0-9]{1,15}", value, re.ASCII):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise BadInput(f"{name} must be a whole number from {least}.")
+        raise BadInput(f"{name} must be a whole number, at least {least}.")
     return value
 
 
@@ -347,7 +347,7 @@ def _result(value: object) -> DecisionRequest:
             error = rest.get("is_error", False)
             if isinstance(error, bool):
                 return DecisionRequest("answer", text=text, is_error=error)
-    raise BadInput('A result is a text, or {"text": a text, "is_error": true or false}.')
+    raise BadInput('A result must be a text, or {"text": a text, "is_error": true or false}.')
 
 
 def _change(body: Body) -> Change | None:
@@ -357,7 +357,7 @@ def _change(body: Body) -> Change | None:
         if settings is None:
             return None
         if not isinstance(settings, dict):
-            raise BadInput("settings must be an object, as POST /sessions/ID/settings takes it.")
+            raise BadInput("settings must be an object, as in POST /sessions/ID/settings.")
         return lambda _: settings
     return lambda now: _of_form(body, now)
 
@@ -413,15 +413,15 @@ class ForkForm:
         """The fork point, in words."""
         match self.name:
             case "prompt":
-                return f"Another prompt in place of prompt {self.value}"
+                return f"Replace prompt {self.value}"
             case "turn":
-                return f"Ask again for turn {self.value}"
+                return f"Repeat turn {self.value}"
             case "call":
                 return f"Call {self.value} once more"
             case "seq":
-                return f"Go on after event {self.value}"
+                return f"Continue after event {self.value}"
             case _:
-                return "Go on from its end"
+                return "Continue from the end"
 
     @property
     def key(self) -> str:
@@ -533,7 +533,7 @@ def family_tree(family: Sequence[Member], here: str) -> list[TreeRow]:
     for child in below.get("", []):
         place(child, 0)
     for parent in gone:
-        leaves.append(TreeRow(parent, "A session that is not here"))
+        leaves.append(TreeRow(parent, "A session that does not exist here"))
         for child in below[parent]:
             place(child, 1)
     for member in family:  # members that form a circle of parents

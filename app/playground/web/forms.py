@@ -102,7 +102,7 @@ class Body:
         if value is default:
             return default
         if not isinstance(value, str):
-            raise BadInput("arguments must be an object, or its JSON as a text.")
+            raise BadInput("arguments must be an object, or JSON text.")
         return value
 
     def typed(self, form: type) -> dict[str, Any]:
@@ -264,7 +264,7 @@ def _decoded(value: Any, place: int) -> tuple[bytes, str]:
         raise BadInput(f"Image {place} must be an object with media_type and data.")
     media_type, data = value["media_type"], value["data"]
     if media_type not in IMAGES:
-        raise BadInput(f"Image {place}: media_type is one of {', '.join(IMAGES)}.")
+        raise BadInput(f"Image {place}: media_type must be one of {', '.join(IMAGES)}.")
     if not isinstance(data, str):
         raise BadInput(f"Image {place}: data must be a text in base64.")
     try:
@@ -276,9 +276,9 @@ def _decoded(value: Any, place: int) -> tuple[bytes, str]:
 def _checked(raw: bytes, named_type: str, place: int) -> Content:
     kind = image_type(raw)
     if len(raw) > MOST_BYTES:
-        raise BadInput(f"Image {place} is larger than {MOST_BYTES >> 20} MB; make it smaller.")
+        raise BadInput(f"Image {place} is larger than {MOST_BYTES >> 20} MB. Make it smaller.")
     if not kind:
-        raise BadInput(f"Image {place} is not a PNG, JPEG, WebP or GIF; convert it first.")
+        raise BadInput(f"Image {place} is not a PNG, JPEG, WebP or GIF. Convert it first.")
     if named_type and named_type != kind:
-        raise BadInput(f"Image {place} is said to be {named_type}, but its bytes are {kind}.")
+        raise BadInput(f"Image {place} is sent as {named_type}, but its content is {kind}.")
     return Content("image", media_type=kind, data=base64.b64encode(raw).decode("ascii"))

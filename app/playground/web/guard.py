@@ -40,7 +40,7 @@ SMALL_BODY = 1024 * 1024
 METHODS = ("GET", "HEAD", "POST")
 
 TITLES: Mapping[int, str] = {
-    401: "This page needs its key",
+    401: "Access token required",
     404: "Not found",
     500: "Something went wrong",
 }
@@ -115,22 +115,20 @@ class Reply:
 CLOSE = ((b"connection", b"close"),)
 
 HEALTHY = Reply(200, "ok")
-OPEN_LINK = "Open the link that the terminal printed, or reload this page if you have just done so."
-SEND_TOKEN = "Send `Authorization: Bearer TOKEN` once; the token is in the link that was printed."
+OPEN_LINK = "Open the link printed in the terminal. If you just did, reload this page."
+SEND_TOKEN = "Send `Authorization: Bearer TOKEN` once; the token is in the printed link."
 NO_CREDENTIAL = Reply(401, OPEN_LINK, ((b"www-authenticate", b"Bearer"),), to_programs=SEND_TOKEN)
 BIG_HEAD = Reply(
     431,
-    "The request's headers are too large; clear the cookies of this address, or send fewer.",
+    "The request headers are too large. Clear the cookies of this address, or send fewer.",
     CLOSE,
 )
 BAD_LENGTH = Reply(400, "Content-Length is not a number.", CLOSE)
-BAD_HOST = Reply(421, "This address is not served here; open the link that the terminal printed.")
+BAD_HOST = Reply(421, "This host name is not served here. Open the link printed in the terminal.")
 BAD_METHOD = Reply(405, "Use GET or POST.", ((b"allow", ", ".join(METHODS).encode()),))
-FOREIGN = Reply(403, "This request came from another site; use the page itself.")
-NO_ORIGIN = Reply(
-    403, "This request does not say where it came from; send the token as a Bearer header."
-)
-NOT_FOUND = Reply(404, "There is no such page; start again at the first page.")
+FOREIGN = Reply(403, "This request came from another site. Use the page itself.")
+NO_ORIGIN = Reply(403, "This request has no origin. Send the token as a Bearer header.")
+NOT_FOUND = Reply(404, "There is no such page. Go back to the first page.")
 
 
 def big_body(most: int) -> Reply:
@@ -231,7 +229,7 @@ class Guard:
         printable: Callable[[str], str] = one_line,
     ) -> None:
         if token == "":
-            raise BadInput("The token is empty; set another, or use --no-token.")
+            raise BadInput("The token is empty. Set another, or use --no-token.")
         self._app = app
         self._token = None if token is None else token.encode()
         self._port = port
@@ -334,7 +332,7 @@ class Guard:
             headers.append((b"set-cookie", cookie + b"; HttpOnly; SameSite=Strict; Path=/"))
         status = 200 if asked.foreign else 303
         # A page, because what is none is sandboxed, and refreshes nothing.
-        moved = "The page has another address now."
+        moved = "The page has moved."
         return Reply(status, moved, tuple(headers), media_type="text/html")
 
     def _credentials(self, asked: GuardedRequest, simulated: bool) -> list[list[bytes]]:
@@ -384,7 +382,7 @@ class Guard:
         text = "".join(traceback.format_exception(error))
         words = f"error {error_id}: {asked.method} {asked.path}\n{text}"
         logger.error(self._printable(self._mask(words)))
-        sentence = f"Something went wrong here; look for {error_id} in the log, then reload."
+        sentence = f"Internal error. Look for {error_id} in the log, then reload."
         return Reply(500, sentence, error_id=error_id)
 
 

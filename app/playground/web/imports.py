@@ -60,7 +60,7 @@ MOST_SENTENCES = 40
 MOST_READERS = 20
 """Python files of one upload that the page offers to read with an interpreter."""
 OUT_OF_DATE = "This form is out of date. Import the file again."
-_HOLDS_KEY = "It holds the value of a key; remove it and name its variable instead."
+_HOLDS_KEY = "It contains the value of a key. Remove it and use a variable name instead."
 
 
 async def start(request: Request) -> Response:
@@ -108,9 +108,9 @@ async def look(request: Request) -> Response:
     sources = await _sources(body) if given is None else given.sources
     picks = body.all("pick")
     if len(picks) > MOST_SHOWN:
-        raise BadInput(f"{len(picks):,} tools are chosen; choose at most {MOST_SHOWN} at once.")
+        raise BadInput(f"{len(picks):,} tools are selected. Select at most {MOST_SHOWN} at once.")
     if given is not None and not picks:
-        raise BadInput("Nothing is chosen; go back and choose the tools you want to see.")
+        raise BadInput("Nothing is selected. Go back and select tools.")
     with one_document():
         imported = await _read_uploads(sources, picks, _beside(body))
     if wants(request) == "json":
@@ -286,7 +286,7 @@ async def take(request: Request) -> Response:
     site, body = site_of(request), await body_of(request)
     rows, ticked = await run_apart(_posted, site, body), set(body.all("take"))
     if not any(str(row.number) in ticked for row in rows):
-        raise BadInput("Nothing is selected; go back and select what to import.")
+        raise BadInput("Nothing is selected. Go back and select what to import.")
     taking = await _taking(site.engine, rows, ticked, body)
     if any(row.error for row in taking.rows):
         return HTMLResponse(import_page(site.env, ImportPage(taking.rows)), 422)
@@ -306,10 +306,10 @@ async def switch(request: Request) -> Response:
     site, name = site_of(request), request.path_params["name"]
     body = await body_of(request)
     if "enabled" not in body.data:
-        raise BadInput("Say enabled: true or false.")
+        raise BadInput("enabled must be true or false.")
     enabled = body.flag("enabled")
     if (await site.engine.library.entry(name)).shipped:
-        raise BadInput("A shipped example is always on; duplicate it to make your own.")
+        raise BadInput("A shipped example is always on. Duplicate it to make your own.")
     await site.engine.library.switch(name, enabled=enabled)
     tool = (await site.engine.library.entry(name)).tool
     confirmed = await site.engine.confirm_keys_of(tool) if enabled else []
@@ -342,7 +342,7 @@ async def _foreign(request: Request) -> Response | None:
     site = site_of(request)
     imported = await run_apart(import_tools, json.dumps(body.data))
     if imported.servers:
-        raise BadInput("It holds MCP servers; import them at /import. Nothing was saved.")
+        raise BadInput("It contains MCP servers. Import them at /import. Nothing was saved.")
     if imported.more:
         raise BadInput(
             f"At most {MOST_TOOLS:,} tools are imported at once; send the rest separately. "
@@ -431,7 +431,7 @@ async def _sources(body: Body) -> list[Source]:
             wrong = "It is not UTF-8 text. Archives and images contain no tools."
             sources.append((name, "", wrong))
     if not sources:
-        raise BadInput("Paste a text, or choose a file.")
+        raise BadInput("Paste a text or choose a file.")
     return sources
 
 
@@ -649,7 +649,7 @@ async def _taking(
 def _with_back(engine: Engine, server: Server, row: ImportRow) -> Server:
     """`server` with the values that the user restored. BadInput if it may not be saved."""
     if row.back and max(row.back) >= len(row.replaced):
-        raise BadInput("The replaced values are no longer known. Import the file again.")
+        raise BadInput("The replaced values have expired. Import the file again.")
     back = [row.replaced[place] for place in sorted(row.back)]
     try:
         server = with_values(server, back)
@@ -668,11 +668,12 @@ def _wrong(row: ImportRow, name: str, before: set[str], there: set[str]) -> str:
         return ""
     legal = NAME.fullmatch(name) if row.is_server else _is_legal(name)
     if not legal:
-        return f"{name[:80]!a} is not a name; use letters, digits, underscores, dots and hyphens."
+        characters = "letters, digits, underscores, dots and hyphens"
+        return f"{name[:80]!a} is not a valid name. Use {characters}."
     if name in before:
-        return f"Two of these would be called {name!r}; give one of them another name."
+        return f"Two of these would have the name {name!r}; give one of them another name."
     if name in there and not (row.replace and row.existing):
-        return f"There is a {name!r} already; choose another name, or tick that it is replaced."
+        return f"There is a {name!r} already. Choose another name, or select “replace”."
     return ""
 
 

@@ -51,7 +51,7 @@ async def provider(request: Request) -> Response:
     if wants(request) == "json":
         return as_json(data_of(row))
     if row.profile.simulated:
-        raise BadInput("The simulator's profiles stay as they are; add one of your own instead.")
+        raise BadInput("The simulator's profiles cannot be changed. Add your own profile.")
     form = profile_form(site.engine.bare(row.profile.name))
     return HTMLResponse(profile_page(site.env, rows_of(site.engine), form, _quirks(), row))
 
@@ -233,7 +233,7 @@ def _from_form(body: Body, engine: Engine) -> dict[str, Any]:
     for line in body.text("headers").splitlines():
         name, colon, value = line.partition(":")
         if line.strip() and not colon:
-            raise BadInput("Write each header on a line of its own, like x-title: my program.")
+            raise BadInput("Write one header per line, like x-title: my program.")
         if line.strip():
             headers[name.strip()] = value.strip()
     names = ("name", "protocol", "base_url", "key_name", "model")

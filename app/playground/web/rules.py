@@ -352,7 +352,7 @@ def _place(body: Body, name: str = "place") -> int:
     if not body.is_json and isinstance(place, str) and place.isascii() and place.isdigit():
         return int(place[:6])
     if isinstance(place, bool) or not isinstance(place, int) or place < 0:
-        raise BadInput("place is a number from 0, which is the first.")
+        raise BadInput("place must be a whole number; 0 is the first.")
     return place
 
 
@@ -484,9 +484,9 @@ async def write(request: Request) -> Response:
         panel = _panel(site, live, call, choice)
         offered = panel.proposal
         if offered.rule is None:
-            raise BadInput(f"No such rule is written. {offered.why_not}")
+            raise BadInput(f"The rule was not added. {offered.why_not}")
         if body.text("print", panel.print) != panel.print:
-            raise Conflict("The rules or the calls have changed meanwhile; look at the rule again.")
+            raise Conflict("The rules or the calls have changed. Check the rule again.")
         rule = _bound(replace(offered.rule, text=reason), call)
         into = _into(choice, session_id)
         # While the session is held, and only against the lists that were read: a concurrent writer
@@ -535,7 +535,7 @@ async def renew_for_call(request: Request) -> Response:
         await checks.refuse_changed(live, call_id, checked)
         rule = first_match(rules.of(session_id), call)
         if call.tool is None or rule is None or rule.id != asked.get("rule"):
-            raise Conflict("Another rule is about this call by now; look at it again.")
+            raise Conflict("Another rule now applies to this call. Check it again.")
         into = session_id if rule in rules.listed(session_id) else ALWAYS
         seen = content(call.tool, call.code)
         renewed = await rules.renew_for(
@@ -575,7 +575,7 @@ def _choice(data: Mapping[str, Any]) -> RuleChoice:
 def _reason(body: Body) -> str:
     text = body.text("text").strip()
     if len(text) > MOST_WORDS:
-        raise BadInput(f"A reason has at most {MOST_WORDS} characters.")
+        raise BadInput(f"A reason may have at most {MOST_WORDS} characters.")
     return text
 
 
@@ -602,7 +602,7 @@ def _panel(site: Site, live: LiveSession, call: Call, choice: RuleChoice) -> Rul
 
 def _check_card(call: Call, digest: str) -> None:
     if not digest:
-        raise BadInput("A rule from a card needs the digest of that card.")
+        raise BadInput("A rule from a card needs the digest of the card.")
     check_digest(call, digest)
 
 

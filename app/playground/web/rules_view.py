@@ -51,22 +51,22 @@ WORDS: Mapping[Action, tuple[str, str]] = {
 TEMPLATES: Mapping[str, tuple[str, str, Rule]] = {
     "read_only": (
         "read-only tools",
-        "Tools that say they change nothing run at once; all others still ask.",
+        "Tools marked read-only run at once. All others still need approval.",
         Rule("*", "run", read_only=True),
     ),
     "workspace": (
         "read-only workspace tools",
-        "A coding agent may look at files without asking; edits and commands wait for you.",
+        "A coding agent may read files without approval. Edits and commands wait for you.",
         Rule("*", "run", source="workspace", read_only=True),
     ),
     "shell": (
         "run_shell",
-        "No command runs, and the model is told why.",
+        "No command runs. The model reads the reason.",
         Rule("run_shell", "deny", text="No shell commands here."),
     ),
     "servers": (
         "every MCP tool",
-        "Whatever stands below it, calls to MCP servers wait for you.",
+        "Calls to MCP servers wait for you, whatever the rules below say.",
         Rule("*", "ask", source="mcp"),
     ),
 }
@@ -234,7 +234,7 @@ def form_data(form: RuleForm) -> dict[str, Any]:
     """The fields as data that a script would send; fields of other actions are left out. BadInput
     if a test is incomplete, or no action is chosen."""
     if not form.does:
-        raise BadInput("Choose what the rule does: run, answer, deny, ask, or stop the run.")
+        raise BadInput("Choose an action: run, answer, deny, ask, or stop the run.")
     data: dict[str, Any] = {
         "tool": form.tool.strip(),
         "action": form.does,
@@ -261,11 +261,11 @@ def _when(tests: Iterable[TestLine]) -> dict[str, Any]:
             continue
         if not typed:
             raise BadInput(
-                f"Name the argument to compare with {test_line.value[:80]!r}, such as /city; "
+                f"Name the argument to compare with {test_line.value[:80]!r}, such as /city. "
                 f"{WHOLE} stands for all arguments."
             )
         if not test_line.value:
-            raise BadInput(f'Enter a value to compare {typed} with; write an empty string as "".')
+            raise BadInput(f'Enter a value to compare {typed} with. Write an empty string as "".')
         pointer = "" if typed == WHOLE else typed
         if pointer in when:
             raise BadInput(f"Duplicate test for {typed}. Keep one.")
@@ -346,7 +346,7 @@ def preview_rule(
     if rule.action in LETS_THROUGH:
         if covered:
             notes.append(
-                f"Applies to {_listed(covered)} as defined now; changed or new tools need approval."
+                f"Applies to {_listed(covered)} as defined now. Changed or new tools need approval."
             )
         else:
             notes.append("No current tool matches. Calls need approval until the rule is renewed.")
@@ -393,7 +393,7 @@ class RulesPage:
     undecided: str = "Every call needs your approval."
 
 
-AGENTS_OWN = "The agent runs its calls as its tap is set: the page Agents says where it stops."
+AGENTS_OWN = "The agent runs its calls as set for its tap. See the Agents page."
 
 
 def rules_page(env: Environment, page: RulesPage) -> str:
@@ -531,7 +531,7 @@ def rule_panel(
 
 
 def _numbered(place: int, scope: Scope) -> str:
-    return f"Rule {place + 1} {'of this session' if scope == 'session' else 'for always'}"
+    return f"Rule {place + 1} {'of this session' if scope == 'session' else 'for all sessions'}"
 
 
 def _rule_lines(
@@ -552,7 +552,7 @@ def _rule_lines(
         lines.append(f"It is checked after the {plural(len(there), 'rule')} before it.")
     lines.append(_at_once(session, call, proposal))
     if choice.scope == "always":
-        lines.append("In other sessions it decides new calls only.")
+        lines.append("In other sessions it decides only new calls.")
     return lines
 
 
@@ -561,7 +561,7 @@ def _at_once(session: Session, call: Call, proposal: Proposal) -> str:
     named = ", ".join(other.id for other in others[:8])
     more = f" and {len(others) - 8} more" if len(others) > 8 else ""
     if call.id not in proposal.decides:
-        return "It decides this call as soon as its turn comes."
+        return "It decides this call when it is next in order."
     if not others:
         return "It decides this call now, and no other waiting call."
     waiting = f"{plural(len(others), 'waiting call')}"
@@ -598,19 +598,19 @@ def about(session: Session, call: Call, own: Sequence[Rule], always: Sequence[Ru
     decided = call.decided
     if decided is not None:
         if decided.by != "rule":
-            return About("You decided it, and no rule.")
+            return About("You decided this call, not a rule.")
         rule = next((rule for rule in rules if rule.id and rule.id == decided.rule_id), None)
         if rule is None:
             return About("This rule was deleted. Its decisions stay.")
         return About(_standing(rule, own, always), _tests(rule, call))
     rule = first_match(rules, call)
     if rule is None:
-        return About("No rule is about this call now.")
+        return About("No rule matches this call now.")
     renew = ""
     if rule.action == "ask":
         why = "The rule asks for approval."
     elif call.cut is not None:
-        why = "Rules do not apply to an interrupted call; it needs your decision."
+        why = "An interrupted call needs your decision. Rules do not apply to it."
     else:
         why = obstacle(session, session.turns[call.turn - 1], call, rule)
         renew = _renewal(session, call, rule) if unbound(rule, call) else ""
@@ -628,7 +628,7 @@ def _standing(rule: Rule, own: Sequence[Rule], always: Sequence[Rule]) -> str:
     place = (own if rule in own else always).index(rule)
     text = rule_text(rule)
     named = f"“{rule.words}”: {text}" if rule.words and rule.words != text else text
-    return f"{_numbered(place, scope)}, as it is now: {named}"
+    return f"{_numbered(place, scope)}, current version: {named}"
 
 
 def _tests(rule: Rule, call: Call) -> tuple[tuple[str, str], ...]:
@@ -669,7 +669,7 @@ def _others(count: int, more: bool) -> tuple[str, ...]:
     return (
         f"{count} more"
         if more
-        else f"{plural(count, 'rule')} {'runs' if count == 1 else 'run'} calls unasked",
+        else f"{plural(count, 'rule')} {'auto-runs' if count == 1 else 'auto-run'} calls",
     )
 
 

@@ -174,7 +174,7 @@ def _from_form(body: Body) -> dict[str, Any]:
     try:
         words = shlex.split(body.text("line"))
     except ValueError as error:
-        sentence = f"The command line cannot be read ({error}); close its quotes."
+        sentence = f"The command line is invalid ({error}); close its quotes."
         raise BadInput(sentence) from None
     url = body.text("url").strip()
     data: dict[str, Any] = {"name": body.text("name").strip(), "url": url}
@@ -183,8 +183,10 @@ def _from_form(body: Body) -> dict[str, Any]:
     return {
         **data,
         "cwd": body.text("cwd").strip(),
-        "env": _pairs(body.text("env"), "=", "Write each variable on a line, like NAME=value."),
-        "headers": _pairs(body.text("headers"), ":", "Write each header on a line, like Name: it."),
+        "env": _pairs(body.text("env"), "=", "Write one variable per line, like NAME=value."),
+        "headers": _pairs(
+            body.text("headers"), ":", "Write one header per line, like Name: value."
+        ),
         "private": bool(url) and body.flag("private"),
         "start_s": _seconds(body.text("start_s")),
         "call_s": _seconds(body.text("call_s")),
@@ -198,7 +200,9 @@ def _seconds(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
-        raise BadInput(f"{text[:40]!r} is no time; write a number of seconds, like 60.") from None
+        raise BadInput(
+            f"{text[:40]!r} is not a number of seconds. Write a number like 60."
+        ) from None
 
 
 def _pairs(text: str, sign: str, sentence: str) -> dict[str, str]:

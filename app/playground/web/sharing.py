@@ -58,7 +58,7 @@ async def export(request: Request) -> Response:
     """
     form, left_out = request.query_params.get("as", ""), request.query_params.getlist("without")
     if form not in EXPORTS:
-        raise BadInput(f"There is no form {form[:40]!r}; there is {', '.join(EXPORTS)}.")
+        raise BadInput(f"There is no format {form[:40]!r}. Use one of {', '.join(EXPORTS)}.")
     _, redacted, written = await _write_export(request, form, left_out)
     if not wants_file(request):
         masked = [{"where": mark.where, "count": mark.count} for mark in redacted.marks]
@@ -205,7 +205,7 @@ async def take(request: Request) -> Response:
     site, session_id, body = site_of(request), request.path_params["id"], await body_of(request)
     async with site.engine.sessions.holding(session_id) as live:
         if live.own:
-            raise Refused("This session is your own; fork it instead.")
+            raise Refused("This session is your own. Fork it instead.")
         foreign = live.session.settings
     assert foreign is not None
     settings = await run_apart(_accepted, site.engine, foreign, body.all("tools"))
@@ -328,7 +328,7 @@ def counts(bundle: SessionBundle) -> list[tuple[str, str]]:
         (len(tools_of(bundle)), "tool"),
         (len(bundle.log), "event"),
     ]
-    numbers += [(len(bundle.beside), "session beside it")] if bundle.beside else []
+    numbers += [(len(bundle.beside), "more session")] if bundle.beside else []
     counted = [(noun + "s", plural(number, noun)) for number, noun in numbers]
     recorded = sum(
         len(piece.data) for recording in bundle.recordings.values() for piece in recording.pieces

@@ -56,7 +56,7 @@ async def live(request: Request) -> Response:
         except NotFound:
             gone.append(session_id)
     if not lanes:
-        raise NotFound("None of these sessions is there; choose them from the list at /.")
+        raise NotFound("None of these sessions exists. Choose sessions from the list at /.")
     return HTMLResponse(beside_page(site.env, lanes, gone, at), headers=as_text(FRAMES))
 
 
@@ -99,7 +99,7 @@ def asked_of(body: Body) -> list[str]:
     """The sessions of a form (`session`, repeated) or a JSON body (`sessions`, a list)."""
     ids = chosen(body.all("sessions" if body.is_json else "session"))
     if not ids:
-        raise BadInput("Name the sessions; open them side by side from the list at /.")
+        raise BadInput("Name the sessions, or open them side by side from the list at /.")
     return ids
 
 
@@ -200,7 +200,7 @@ async def stream(request: Request) -> StreamingResponse:
     if not [
         session_id for session_id in ids if await site.engine.log.summary(session_id) is not None
     ]:
-        raise NotFound("None of these sessions is there; open them from the list at /.")
+        raise NotFound("None of these sessions exists. Open sessions from the list at /.")
     position = site.engine.sessions.position_of(after(request))
     return responded(_frames(site, beside_from(ids, position)))
 
@@ -216,7 +216,7 @@ def chosen(ids: Sequence[str]) -> list[str]:
     """The distinct sessions in order; BadInput if they are too many for one page."""
     once = [session_id for session_id in dict.fromkeys(ids) if session_id]
     if len(once) > MOST:
-        raise BadInput(f"At most {MOST} sessions side by side; leave some out.")
+        raise BadInput(f"At most {MOST} sessions side by side. Remove some.")
     return once
 
 
@@ -387,7 +387,7 @@ def _decided(call: Call) -> str:
 
 def _busy(session: Session, *, own: bool) -> str:
     if not own:
-        return "from someone else, only read"
+        return "from someone else, read-only"
     if session.tapped is not None:
         return "an agent runs it"
     match session.state:
@@ -410,10 +410,10 @@ def measures(session: Session) -> Sequence[Measure]:
     return (
         ("first token", _first(run), "from the request to the first part of the answer"),
         ("speed", _speed(run), "output tokens a second, from the first part to the end"),
-        ("tokens", tokens, "read and written, as the provider counted"),
-        ("cost", cost, "in US dollars, by the provider's word or the list of prices"),
+        ("tokens", tokens, "input and output, as counted by the provider"),
+        ("cost", cost, "US dollars, from the provider or the price list"),
         ("calls", str(sum(len(turn.calls) for turn in run)), "tool calls the model made"),
-        ("model", _worked(run), "the time the model was at work, over all its answers"),
+        ("model", _worked(run), "time the model worked on all its answers"),
     )
 
 

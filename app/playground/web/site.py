@@ -162,9 +162,9 @@ class Site:
         """Whether anything can be saved, and what is held in memory meanwhile."""
         sessions = self.engine.sessions
         trouble = sessions.health.told
-        meanwhile = "What arrives is kept in memory and saved as soon as that can be done."
+        meanwhile = "Incoming data is kept in memory and saved as soon as possible."
         if sessions.owing:
-            meanwhile += " Stop holds already."
+            meanwhile += " Stop has taken effect."
         return Store(
             "" if trouble is None else str(trouble),
             sessions.health.unsteady,

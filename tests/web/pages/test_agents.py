@@ -116,7 +116,7 @@ async def test_a_tap_by_the_form_shows_its_secret_once(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         asked = Clocked(engine)
         empty = await asked.page()
-        assert "There is no tap yet" in empty
+        assert "No taps yet" in empty
         for agent in AGENTS.values():
             assert f">{agent.title}</dt>" in empty
             assert f'data-copy="playground tap {agent.name} --db ' in empty
@@ -148,12 +148,12 @@ async def test_the_page_tells_what_a_tap_does(tmp_path: Path) -> None:
         taps = asked.site.taps
         claude, _ = await taps.create(agent="claude")
         by_hand, _ = await taps.create(title="Mine")
-        silent = "No request has come yet: Claude Code's own settings may point elsewhere."
+        silent = "No request yet. Claude Code's own settings may point elsewhere."
         asked.now_ms += SILENT_MS - 1
         assert silent not in await asked.page()
         asked.now_ms += 1
         assert silent in await asked.page()
-        assert (await asked.page()).count("No request has come yet") == 1  # nobody starts by hand
+        assert (await asked.page()).count("No request yet. Claude") == 1  # nobody starts by hand
         taps.note(claude.id, asked.now_ms)
         page = await asked.page()
         assert silent not in page
@@ -184,8 +184,8 @@ async def test_a_tap_of_an_earlier_start_is_not_called_silent(tmp_path: Path) ->
         asked = Clocked(engine)
         asked.now_ms += 10 * SILENT_MS
         page = await asked.page()
-        assert "No request has come yet" not in page
-        assert "none since this program was started" in page
+        assert "No request yet. Claude" not in page
+        assert "none since the playground was started" in page
 
 
 async def test_a_tap_lists_the_newest_of_its_sessions(tmp_path: Path) -> None:

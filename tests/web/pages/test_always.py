@@ -59,7 +59,7 @@ async def test_the_rule_is_shown_then_written_and_decides_the_call(
     listed = "/rules" if scope == "always" else f"{path}/rules"
     assert (await script.get(listed)).json() == []  # showing writes nothing
     about = (await script.get(f"{here}/rule")).json()
-    assert about["said"] == "No rule is about this call now."
+    assert about["said"] == "No rule matches this call now."
     body = {"scope": scope, "digest": call["digest"], "print": shown["print"]}
     answer = await script.post(f"{here}/always", json=body)
     assert answer.status_code == 201, answer.text
@@ -87,7 +87,7 @@ async def test_the_rule_is_shown_then_written_and_decides_the_call(
     [
         ({"digest": "0" * 64}, 409, "out of date"),
         ({"digest": ""}, 422, "needs the digest"),
-        ({"print": "0" * 32}, 409, "look at the rule again"),
+        ({"print": "0" * 32}, 409, "Check the rule again"),
         ({"decision": "stop"}, 422, "decision must be run or deny"),
         ({"scope": "ever"}, 422, "scope must be"),
         ({"exact": "maybe"}, 422, "exact must be"),

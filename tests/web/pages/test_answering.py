@@ -211,7 +211,7 @@ async def test_of_a_list_each_is_decided_for_itself(script: httpx.AsyncClient) -
     assert [one["ok"] for one in told] == [False, False, True, False, False]
     for one, words in zip(
         told,
-        ("text must be a text", "media_type is one of", "", "decided already", "9.9"),
+        ("text must be a text", "media_type must be one of", "", "decided already", "9.9"),
         strict=True,
     ):
         assert words in one.get("error", "")

@@ -97,7 +97,7 @@ async def test_a_session_becomes_a_batch_of_several_models(tmp_path: Path) -> No
             typed = {"spec": spec, "repetitions": "2", "models": ["simulator", "simulator-gemini"]}
 
             checked = await browser.post("/batches", data={**typed, "do": "check"})
-            assert "Nothing has begun. This is 4 runs of 1 cases" in checked.text
+            assert "Nothing was started. Estimate: 4 runs of 1 cases" in checked.text
             refused = await browser.post("/batches", data={**typed, "repetitions": "many"})
             assert refused.status_code == 422
             assert "Repetitions must be a number" in refused.text

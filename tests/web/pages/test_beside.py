@@ -56,7 +56,7 @@ async def test_the_page_frames_each_session(
     stream = re.search('hx-sse:connect="([^"]*)"', told.text)
     assert stream is not None
     assert in_query(stream[1].replace("&amp;", "&")) == ids
-    assert "There is no session nobody any more" in told.text
+    assert "Session nobody no longer exists" in told.text
     assert "not to 1: decide its waiting calls first" in told.text
     assert (await page.get("/compare?session=nobody&view=live")).status_code == 404
     many = "&".join(f"session={n}" for n in range(5))
@@ -192,9 +192,9 @@ async def test_other_models_are_asked_from_a_session(
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ({"text": ASKED, "models": []}, "one to 4"),
-        ({"text": ASKED, "models": TWO * 3}, "one to 4"),
-        ({"text": ASKED, "models": TWO * 2, "beside": True}, "one to 3"),
+        ({"text": ASKED, "models": []}, "1 to 4"),
+        ({"text": ASKED, "models": TWO * 3}, "1 to 4"),
+        ({"text": ASKED, "models": TWO * 2, "beside": True}, "1 to 3"),
         ({"text": " ", "models": TWO}, "needs some text"),
         ({"text": ASKED, "models": ["simulator"]}, "list of settings"),
         ({"text": ASKED, "models": [TWO[0], {"profile": "nobody"}]}, "Model 2: "),

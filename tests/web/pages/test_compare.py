@@ -48,7 +48,7 @@ async def test_a_fork_is_compared_with_its_parent(
     assert f'value="{child}"' in asked_once.text
     assert '<span class="tag">fork</span>' in asked_once.text
     twice = await page.get("/compare", params={"session": [parent, parent]})
-    assert "named twice" in twice.text
+    assert "selected twice" in twice.text
     found = await page.get("/compare", params={"session": parent, "q": "no such", "choose": "1"})
     assert f'value="{parent}" checked' in joined_tags(found.text)
     assert f'value="{child}"' not in found.text
@@ -59,7 +59,7 @@ async def test_more_than_stand_side_by_side_are_chosen_from(
 ) -> None:
     made = [(await script.post("/sessions", json={"tools": []})).json()["id"] for _ in range(6)]
     drawn = await page.get("/compare", params={"session": made})
-    assert (drawn.status_code, "At most 4 side by side" in drawn.text) == (200, True)
+    assert (drawn.status_code, "At most 4 sessions side by side" in drawn.text) == (200, True)
     html = joined_tags(drawn.text)
     ticked = [f'value="{one}" checked' in html for one in made]
     assert ticked == [True] * 4 + [False] * 2
@@ -71,7 +71,7 @@ async def test_sessions_without_turns_and_pages_of_rows(
 ) -> None:
     one, other = await asked(script, ""), await asked(script, "")
     drawn = await page.get("/compare", params={"session": [one, other]})
-    assert "Nothing was asked in these sessions yet." in drawn.text
+    assert "These sessions have no messages yet." in drawn.text
     assert drawn.text.count("No turns yet.") == 2
     live = await page.get("/compare", params={"session": [one, other], "view": "live"})
     assert live.status_code == 200
@@ -80,10 +80,10 @@ async def test_sessions_without_turns_and_pages_of_rows(
 
 REFUSED = (
     ({"session": ["nobody", "else"]}, 404, "There is no session"),
-    ({"session": "{one}"}, 422, "Name two sessions at least"),
-    ({"session": ["{one}", "{one}"]}, 422, "Name two sessions at least"),
+    ({"session": "{one}"}, 422, "Name at least two sessions"),
+    ({"session": ["{one}", "{one}"]}, 422, "Name at least two sessions"),
     ({"session": ["a", "b", "c", "d", "e"]}, 422, "At most 4 sessions"),
-    ({"session": ["{one}", "x"], "view": "sideways"}, 422, "view is turns or live."),
+    ({"session": ["{one}", "x"], "view": "sideways"}, 422, "view must be turns or live."),
 )
 
 

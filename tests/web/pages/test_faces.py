@@ -39,7 +39,7 @@ HTMX = {"hx-request": "true"}
     [
         ({"face": "form"}, ['name="1.name"', 'value="city"', "pattern", 'name="now" value="form"']),
         ({"face": "python"}, ["def weather(", 'name="now" value="python"']),
-        ({"face": "python", "parameters": ODD}, ["Python would lose some of it", "readonly"]),
+        ({"face": "python", "parameters": ODD}, ["Python cannot express all of it", "readonly"]),
         ({"face": "nothing"}, ['name="now" value="json"']),
         ({"act": "format"}, ["  &#34;properties&#34;: {", 'data-focus="parameters"']),
         ({"now": "form", "act": "add 0"}, ['value="field"', 'data-focus="3.name"']),
@@ -50,7 +50,7 @@ HTMX = {"hx-request": "true"}
         ({"fix": "strict"}, ["additionalProperties", 'value="strict" class="primary"']),
         (
             {"fix": "drop", "parameters": AROUND},
-            ["Leave out what is refused", 'value="drop" class="primary"', "no longer checked"],
+            ["Remove what is refused", 'value="drop" class="primary"', "no longer checked"],
         ),
         ({"apply": "strict"}, ["&#34;additionalProperties&#34;: false", 'data-focus="lint"']),
         # What cannot be done leaves every letter, and says why.
@@ -111,9 +111,9 @@ async def test_a_large_schema_is_not_shown_as_a_form(page: httpx.AsyncClient) ->
 @pytest.mark.parametrize(
     ("result", "said"),
     [
-        ("{{city}}", "`{{city}}` is not filled; write `{{ args.city }}`"),
-        ("{{ args.town }}", "`{{ args.town }}` is not filled: no parameter"),
-        ('{"a": ["{{ City }}"]}', "`{{ City }}` is not filled: no parameter"),
+        ("{{city}}", "`{{city}}` is not replaced. Write `{{ args.city }}`"),
+        ("{{ args.town }}", "`{{ args.town }}` is not replaced: no parameter"),
+        ('{"a": ["{{ City }}"]}', "`{{ City }}` is not replaced: no parameter"),
         ("{{ args.city }} {{args}} {{ args.city.0 }}", None),
     ],
 )
@@ -122,7 +122,7 @@ async def test_a_place_that_nothing_fills_is_told(
 ) -> None:
     told = (await page.post("/tools/lint", data={**FORM, "result": result}, headers=HTMX)).text
     plain = told.replace("<code>", "`").replace("</code>", "`")
-    assert ("is not filled" in plain) is (said is not None)
+    assert ("is not replaced" in plain) is (said is not None)
     assert said is None or said in plain
 
 

@@ -50,7 +50,7 @@ async def test_what_was_written_is_shown_and_undone(
     session_id = await begun(script)
     here = f"/sessions/{session_id}/files"
     empty = (await page.get(here)).text
-    assert "Nothing yet." in empty
+    assert "No files yet." in empty
     assert f'href="{here}"' in (await page.get(f"/sessions/{session_id}")).text
     text = "<b>one</b>\n"
     await ran(script, session_id, "write_file", {"path": "a/<i>.txt", "content": text})
@@ -121,11 +121,11 @@ async def test_a_task_is_shown_and_stopped(
     said = await ran(script, session_id, "run_shell", given)
     task_id = said.partition(" as ")[2].split(";")[0].split(",")[0]
     shown = (await page.get(f"/sessions/{session_id}")).text
-    assert "Running in the background" in shown
+    assert "Background tasks" in shown
     assert "sleep 61 # &lt;b&gt;" in shown
     stopped = await page.post(f"/sessions/{session_id}/tasks/{task_id}/stop")
     assert (stopped.status_code, stopped.headers["location"]) == (303, f"/sessions/{session_id}")
-    assert "Running in the background" not in (await page.get(f"/sessions/{session_id}")).text
+    assert "Background tasks" not in (await page.get(f"/sessions/{session_id}")).text
     again = await script.post(f"/sessions/{session_id}/tasks/{task_id}/stop", json={})
     assert again.json() == {"ok": True, "how": "stopped by you"}
     none = await script.post(f"/sessions/{session_id}/tasks/nothing/stop", json={})

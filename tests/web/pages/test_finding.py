@@ -27,7 +27,7 @@ async def test_found_marked_binned_and_purged(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         asked = Asked(engine)
         empty = (await asked.get("/find", PAGE)).body
-        assert (b"There are no sessions here;" in empty, b"No results" in empty) == (True, False)
+        assert (b"No sessions. Deleted" in empty, b"No results" in empty) == (True, False)
         assert b"No results for <q>two</q>" in (await asked.get("/find?q=two", PAGE)).body
         one = (await begun(engine, "What is <i>two & two</i>?")).id
         other = (await begun(engine, "Say zebra at all")).id

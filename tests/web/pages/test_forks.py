@@ -99,27 +99,27 @@ async def test_what_if_makes_a_fork_for_each_result(
     [
         ({"prompt": 1, "turn": 1}, 422, "one place"),
         ({"prompt": "x"}, 422, "whole number"),
-        ({"turn": 0}, 422, "from 1"),
+        ({"turn": 0}, 422, "at least 1"),
         ({"seq": True}, 422, "whole number"),
         ({"call": 1}, 422, "id of a call"),
         ({"call": 0}, 422, "id of a call"),
         ({"call": ["1.0"]}, 422, "id of a call"),
-        ({"call": ""}, 422, "names no place"),
-        ({"call": None}, 422, "names no place"),
-        ({"prompt": "", "text": "Hi"}, 422, "names no place"),
-        ({"prompt": 0}, 422, "from 1"),
+        ({"call": ""}, 422, "is empty"),
+        ({"call": None}, 422, "is empty"),
+        ({"prompt": "", "text": "Hi"}, 422, "is empty"),
+        ({"prompt": 0}, 422, "at least 1"),
         ({"seq": 1.5}, 422, "whole number"),
         ({"call": "9.9"}, 404, "no call"),
-        ({"answer": "Hi"}, 422, "name the call"),
-        ({"call": "CALL", "answer": "Hi", "deny": ""}, 422, "only one thing"),
+        ({"answer": "Hi"}, 422, "needs a call"),
+        ({"call": "CALL", "answer": "Hi", "deny": ""}, 422, "one decision"),
         ({"call": "CALL", "answer": 3}, 422, "must be a text"),
         ({"call": "CALL", "arguments": [1]}, 422, "must be an object"),
         ({"call": "CALL", "results": "Hi"}, 422, "must be a list"),
         ({"call": "CALL", "results": []}, 422, "1 to 6"),
         ({"call": "CALL", "results": ["x"] * 7}, 422, "1 to 6"),
-        ({"call": "CALL", "results": [{"text": 3}]}, 422, "A result is"),
-        ({"call": "CALL", "results": [{"text": "x", "loud": 1}]}, 422, "A result is"),
-        ({"turn": 1, "text": "Hi"}, 422, "takes none"),
+        ({"call": "CALL", "results": [{"text": 3}]}, 422, "A result must be"),
+        ({"call": "CALL", "results": [{"text": "x", "loud": 1}]}, 422, "A result must be"),
+        ({"turn": 1, "text": "Hi"}, 422, "not a turn"),
         ({"settings": ["x"]}, 422, "must be an object"),
         ({"settings": {"loud": 1}}, 422, "no field"),
         ({"where": 1}, 422, "has no field 'where'"),
@@ -196,7 +196,7 @@ async def test_the_pages_show_the_forms_the_tree_and_where_it_branches(
         ("turn=2", "Ask again in a fork"),
         (f"call={call}", "Past results of get_weather"),
         ("seq=3", "Fork here"),
-        ("", "A prompt to go on with"),
+        ("", "Next prompt (optional)"),
     ]:
         for headers in ({}, {"hx-request": "true"}):
             shown = await page.get(f"/sessions/{parent}/fork?{query}", headers=headers)
@@ -211,7 +211,7 @@ async def test_the_pages_show_the_forms_the_tree_and_where_it_branches(
     assert [one["here"] for one in told] == [False, False, True]
     tree = (await page.get(f"/sessions/{parent}/forks")).text
     assert "Frogs &lt;b&gt;" in tree
-    assert "this one · done" in tree
+    assert "this session · done" in tree
     assert tree.index(parent) < tree.index(child) < tree.index(second)
     lines = (await page.get(f"/sessions/{parent}/forks", headers={"hx-request": "true"})).text
     assert 'hx-target="#branches-turn-1"' in lines
@@ -221,7 +221,7 @@ async def test_the_pages_show_the_forms_the_tree_and_where_it_branches(
     assert named.text == f'<a href="/sessions/{parent}">Weather in Lima?</a>'
     await script.post(f"/sessions/{parent}/delete")
     named = await page.get(f"/sessions/{child}/forks?parent={seq}", headers={"hx-request": "true"})
-    assert named.text == "a session that is not here"
+    assert named.text == "a session that does not exist here"
     gone = await script.post(f"/sessions/{parent}/fork", json={})
     assert (gone.status_code, "restore it first" in gone.json()["error"]) == (409, True)
 
@@ -239,6 +239,6 @@ async def test_what_came_from_elsewhere_names_no_session_of_ours(
     for session_id in (brought, own["id"]):
         asked = f"/sessions/{session_id}/forks?parent={seq}"
         named = await page.get(asked, headers={"hx-request": "true"})
-        assert named.text == "a session that is not here"
+        assert named.text == "a session that does not exist here"
     told = (await script.get(f"/sessions/{brought}/forks")).json()
     assert [one["id"] for one in told] == [brought, own["id"]]

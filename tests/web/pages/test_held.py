@@ -90,24 +90,26 @@ async def test_a_held_call_offers_what_can_be_done_with_it(tmp_path: Path) -> No
         text = words(card)
         for part in (
             "needs approval",
-            "Held for Claude Code: it gets this call when you decide.",
+            "Held for Claude Code. It gets this call when you decide.",
             "Let it run A",
             "Edit… E",
             "The agent runs the edited arguments.",
             "Deny… D",
             "Answer by hand H",
-            "The model reads it, as the result of the call The agent reads it, as text in place of",
-            "goes to it in a request that is made here at once.",
+            "The model reads it as the result of the call The agent reads it as text instead of",
+            "Your text goes to the model at once, in a request of the playground.",
             "Always for Bash",
             "The tap stops at every call. Waiting for your approval.",
         ):
             assert part in text, part
-        for part in ("Attach", "Fault", "sandbox", "Secrets are masked", "gives up"):
+        for part in ("Attach", "Fault", "sandbox", "Secrets are masked", "after the call was held"):
             assert part not in text, part
         assert re.search(r'class="primary"\s+data-key="a"', card)
         html = await here.page(here.path)
         assert "1 call needs approval" in words(html)
-        assert "Claude Code waits: it gets this answer when its calls are decided." in words(html)
+        assert "Claude Code waits. It gets this answer when you have decided its calls." in words(
+            html
+        )
         assert f'href="/agents#tap-{here.agent.tap.id}"' in html
         assert "stops at: every call" in words(html)
         await here.decide("1.1" if "call-1-1" in card else "1.0", "run")
@@ -120,7 +122,7 @@ async def test_a_held_call_offers_what_can_be_done_with_it(tmp_path: Path) -> No
 async def test_several_held_calls_wait_for_each_other(tmp_path: Path) -> None:
     async with holding(tmp_path, LS, READ, LS) as (here, task):
         html = await here.page(here.path)
-        assert "it gets this call when all 3 calls are decided." in words(html)
+        assert "It gets this call when all 3 calls are decided." in words(html)
         assert "Let all 3 run" in words(html)
         assert "Deny all 3" in words(html)
         await here.decide("1.0", "run", arguments='{"command": "pwd"}')
@@ -167,7 +169,7 @@ async def test_what_does_not_fit_its_schema_runs_only_when_asked_twice(tmp_path:
     async with holding(tmp_path, TOO_LITTLE) as (here, _):
         text = words((await here.cards())[0])
         assert "Let it run anyway…" in text
-        assert "the agent gets them as they are." in text
+        assert "The agent gets them unchanged." in text
         digest = (await session_of(here.agent, here.id)).call("1.0").digest
         body = {"decision": "run", "digest": digest, "arguments": {"command": 2}}
         told = await here.post(f"{here.path}/calls/1.0/decision", body, JSON)
@@ -184,7 +186,7 @@ async def test_masked_arguments_say_what_an_edit_would_send(tmp_path: Path) -> N
         call = ("Bash", {"command": "echo sk-verysecret-123456"})
         task = asyncio.create_task(fake.answer(await fake.ask("Go."), call))
         await here.hold(1)
-        said = "Secrets are masked here; edited arguments would be sent with stars."
+        said = "Secrets are masked here. If you edit the arguments, they are sent with the stars."
         assert said in words((await here.cards())[0])
         await here.decide("1.0", "run")
         await asyncio.wait_for(task, 30)
@@ -204,9 +206,9 @@ async def test_an_agent_that_has_left_meets_it_again(tmp_path: Path) -> None:
         assert isinstance(exchange, AgentExchange)
         await exchange.leave()
         html = await here.page(here.path)
-        left = "The agent has left; it will meet this when it asks again."
+        left = "The agent disconnected. If it retries, it gets this call."
         assert [left in words(card) for card in CARD.findall(html)] == [True, True]
-        assert "The agent left before it had this answer." not in words(html)
+        assert "The agent disconnected before it had this answer." not in words(html)
         for call_id in ("1.0", "1.1"):
             await here.decide(call_id, "run")
         cards = await here.cards()
@@ -229,10 +231,10 @@ async def test_a_card_is_void_once_its_agent_asks_something_else(tmp_path: Path)
         await fake.answer(await fake.ask("Something else."), "Fine.")
         html = await here.page(here.path)
         assert "it will meet this" not in words(html)
-        assert "The agent left before it had this answer." in words(html)
+        assert "The agent disconnected before it had this answer." in words(html)
         for card in CARD.findall(html):
             text = words(card)
-            assert "The agent went on with another request and never got this call." in text
+            assert "The agent sent another request and never got this call." in text
             for part in ("decided ·", "needs approval", "Let it run"):
                 assert part not in text.partition("Why?")[0], part
 
@@ -295,7 +297,7 @@ async def test_always_writes_a_rule_for_the_agents_tool(tmp_path: Path, stop_at:
         if stop_at == "calls":
             assert "The tap stops at every call, whatever rules run" in panel
             return
-        assert "Write this rule, and run" in panel
+        assert "Add this rule and run" in panel
         digest = (await session_of(here.agent, here.id)).call("1.0").digest
         body = {"decision": "run", "exact": False, "scope": "session", "digest": digest}
         await here.json(url, body)

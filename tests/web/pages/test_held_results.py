@@ -63,21 +63,23 @@ async def test_a_held_result_passes_as_it_is_or_edited(tmp_path: Path) -> None:
     async with returning(tmp_path, "a.txt", "Its key is sk-verysecret-123456.") as (here, _, task):
         html = await here.page(here.path)
         assert "2 calls need a decision on the result" in words(html)
-        assert "Claude Code waits: its request goes on when its results are decided." in words(html)
+        assert "Claude Code waits. Its request is sent when you have decided its results." in words(
+            html
+        )
         assert 'data-waiting="2"' in html
         first, second = await here.cards()
         for part in (
             "needs a decision on the result",
             "a.txt",
-            "The provider reads this once all results that wait here are decided.",
-            "Claude Code gives up 6:02 after it sent this",
+            "The provider reads this result when all held results are decided.",
+            "Claude Code times out 6:02 after it sent this result",
             "Let it pass A",
             "Edit… E",
             "The tap stops at this result.",
         ):
             assert part in words(first), part
         assert "Secrets are masked here" not in first
-        assert "an edited result is sent with the stars" in words(second)
+        assert "it is sent with the stars" in words(second)
         assert "verysecret" not in html
         assert (await here.decide_result("1.0", PAGE)).status == 303
         assert "1 call needs a decision on the result" in words(await here.page(here.path))
@@ -86,8 +88,8 @@ async def test_a_held_result_passes_as_it_is_or_edited(tmp_path: Path) -> None:
         await asyncio.wait_for(task, 20)
         first, second = map(words, await here.cards())
         assert "ran at the agent" in first
-        assert "It waited for you; you let it pass as it is." in first
-        for part in ("result edited", "No. Not there.", "What the agent has: ⇥ Its key is"):
+        assert "It was held for you. You let it pass unchanged." in first
+        for part in ("result edited", "No. Not there.", "Result at the agent: ⇥ Its key is"):
             assert part in second, part
         data = await here.json(here.path)
     _, call = data["calls"]
@@ -97,7 +99,7 @@ async def test_a_held_result_passes_as_it_is_or_edited(tmp_path: Path) -> None:
 
 async def test_what_cannot_be_decided_is_refused_and_said(tmp_path: Path) -> None:
     async with returning(tmp_path, "a.txt", agent="") as (here, exchange, task):
-        assert "gives up" not in await here.page(here.path)
+        assert "times out" not in await here.page(here.path)
         url = f"{here.path}/calls/1.0/result"
         for body, status in (
             ({}, 422),
@@ -110,13 +112,14 @@ async def test_what_cannot_be_decided_is_refused_and_said(tmp_path: Path) -> Non
         await asyncio.gather(task, return_exceptions=True)
         await exchange.leave()
         html = await here.page(here.path)
-        assert "The agent has left; it will meet this when it asks again." in words(html)
-        assert "An agent has left: what it asks goes on when its results are decided." in words(
-            html
+        assert "The agent disconnected. Your decision applies when it retries." in words(html)
+        assert (
+            "An agent disconnected. If it retries, its request is sent when you have decided "
+            "its results." in words(html)
         )
         await here.json(f"{here.path}/stop", {})
         (card,) = await here.cards()
-        assert "Let it go on to decide this result." in words(card)
+        assert "Press “Let it go on” to decide this result." in words(card)
         assert "Let it pass" not in card
         assert (await here.decide_result("1.0")).status == 422
 
@@ -124,7 +127,7 @@ async def test_what_cannot_be_decided_is_refused_and_said(tmp_path: Path) -> Non
 async def test_a_long_result_is_not_edited_on_the_page(tmp_path: Path) -> None:
     async with returning(tmp_path, "x" * 150_000) as (here, _, task):
         (card,) = await here.cards()
-        assert "It is too long to be edited here." in card
+        assert "Too long to edit here." in card
         assert re.search(r'data-key="e"\s+disabled', card)
         assert (await here.decide_result("1.0", text="x")).status == 200
         await asyncio.wait_for(task, 20)

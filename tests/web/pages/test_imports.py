@@ -117,7 +117,7 @@ async def test_a_name_that_is_there_is_never_taken_over_without_a_word(
     twice = await taken(page, {**fields, "as:0": ["other"], "as:1": ["other"]})
     assert "Two of these" in unescape(twice.text)
     odd = await taken(page, {**fields, "as:0": ["a b"]})
-    assert "is not a name" in odd.text
+    assert "is not a valid name" in odd.text
     assert fields_of(odd.text)["as:0"] == ["a b"]  # what was typed is there still
     assert (await script.get("/tools/mine")).json()["description"] == "My own."
     replaced = await taken(page, {**fields, "replace:0": ["on"], "on": []})
@@ -202,7 +202,7 @@ async def test_a_script_is_told_what_was_replaced(script: httpx.AsyncClient) -> 
 
 async def test_a_known_key_is_not_kept_and_not_shown(page: httpx.AsyncClient) -> None:
     html, fields = await looked(page, anthropic("leak", description=f"Use {KEY}."))
-    assert "holds the value of a key" in html
+    assert "contains the value of a key" in html
     assert KEY not in html
     assert "take" not in fields
 
@@ -213,7 +213,7 @@ async def test_a_known_key_is_not_kept_and_not_shown(page: httpx.AsyncClient) ->
         ([("file", ("a.zip", b"PK\x03\x04\xff\xff"))], "It is not UTF-8 text"),
         ([("file", ("a.txt", b"hello there"))], "Unknown format"),
         ([("file", ("a.json", b'{"a": '))], "not valid JSON"),
-        ([("file", ("", b""))], "Paste a text, or choose a file."),
+        ([("file", ("", b""))], "Paste a text or choose a file."),
         ([("file", (f"{n}.json", b"{}")) for n in range(501)], "At most 500 files"),
     ],
 )
@@ -288,7 +288,7 @@ async def test_another_form_than_ours_arrives_switched_off(
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (anthropic("k", description=KEY), "holds the value of a key"),
+        (anthropic("k", description=KEY), "contains the value of a key"),
         (anthropic("k", input_schema={"type": "array"}), "Arguments are an object"),
         ({"tools": [anthropic("k"), {"type": "teleport", "name": "t"}]}, "'teleport' is not known"),
         ([{"type": "bash_20250124", "name": "bash"}], "run by the client"),
@@ -366,7 +366,7 @@ async def test_of_too_many_tools_the_person_chooses(
     paths = {f"/p/{n}": {"get": {"operationId": f"op{n}", "tags": ["All"]}} for n in range(501)}
     text = json.dumps({**OPENAPI, "paths": paths})
     html, fields = await looked(page, text)
-    assert "These are 501 tools." in html
+    assert "501 tools found." in html
     assert html.count('name="pick"') == 501
     (upload,) = fields["upload"]
     again = await page.get("/import", params={"upload": upload})  # a reload, and the way back
@@ -378,7 +378,7 @@ async def test_of_too_many_tools_the_person_chooses(
     assert (await taken(page, rows)).status_code == 303
     assert (await script.get("/tools/op500")).status_code == 200
     refused: list[tuple[dict[str, Any], str]] = [
-        ({"upload": upload}, "Nothing is chosen"),
+        ({"upload": upload}, "Nothing is selected"),
         ({"upload": "gone", "pick": ["0 GET /p/7"]}, "out of date"),
         ({"upload": upload, "pick": [f"0 GET /p/{n}" for n in range(501)]}, "at most 500"),
     ]
@@ -477,7 +477,7 @@ async def test_python_file_when_read_by_interpreter_shows_its_tools(
     answer = await page.post("/import/read", data={**fields, "file": str(file)})
     assert answer.status_code == 200, answer.text
     assert marker.exists()
-    assert "The file was run to be read; nothing has been imported yet." in answer.text
+    assert "The file was run to read it. Nothing has been imported yet." in answer.text
     taken_fields = fields_of(answer.text)
     assert (taken_fields["take"], taken_fields["as:0"]) == (["0"], ["price"])
     done = await taken(page, {**taken_fields, "as:0": ["read_price"], "take": ["0"]})
@@ -499,8 +499,10 @@ async def test_python_file_when_reading_fails_keeps_the_page_and_what_was_typed(
     assert f"{sys.executable} -m pip install absent_module" in text
     assert f'value="{sys.executable}"' in text
     assert fields_of(answer.text)["as:0"] == ["price"]
-    assert "It could not be read by running it: the tools below are read from its text." in text
-    assert "The file was run to be read" not in text  # with another interpreter it may not have run
+    assert (
+        "The file could not be read by running it. The tools below are read from its text." in text
+    )
+    assert "The file was run to read it" not in text  # with another interpreter it may not have run
     refused = await page.post("/import/read", data={**fields, "interpreter": "python3"})
     assert "The interpreter is an absolute path" in refused.text
     assert "Nothing has been imported, run or" in refused.text

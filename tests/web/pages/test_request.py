@@ -63,7 +63,7 @@ async def test_the_next_request_as_data(script: httpx.AsyncClient) -> None:
     [
         ({"wire": "morse"}, "The wire must be one of"),
         ({"images": [{**IMAGE, "data": "&"}]}, "Image 1: data is not base64"),
-        ({"images": [{**IMAGE, "media_type": "image/gif"}]}, "its bytes are image/png"),
+        ({"images": [{**IMAGE, "media_type": "image/gif"}]}, "its content is image/png"),
         ({"text": 3}, "text must be a text"),
     ],
 )

@@ -82,8 +82,8 @@ async def test_a_script_writes_reads_and_changes_rules(tmp_path: Path, own: bool
     ("path", "body", "status", "said"),
     [
         ("", {"tool": "x"}, 422, "tool and action"),
-        ("", {"tool": "x", "action": "run", "place": -1}, 422, "place is a number from 0"),
-        ("", {"tool": "x", "action": "run", "place": True}, 422, "place is a number from 0"),
+        ("", {"tool": "x", "action": "run", "place": -1}, 422, "place must be a whole number"),
+        ("", {"tool": "x", "action": "run", "place": True}, 422, "place must be a whole number"),
         ("", {"tool": "x", "action": "deny", "text": CANARY}, 422, "holds the value of a key"),
         ("/look", {"tool": "x", "action": "no"}, 422, "action is one of"),
         ("/look", {"tool": "x", "action": "deny", "words": CANARY}, 422, "the value of a key"),
@@ -125,7 +125,7 @@ async def test_a_deleted_session_keeps_its_rules_as_they_are(tmp_path: Path) -> 
         assert engine.rules.listed(session_id) == (rule,)
         assert data(await asked.get(path, JSON))[0]["id"] == rule.id
         page = (await asked.get(path, PAGE)).body.decode()
-        assert "restore it to change its rules" in page
+        assert "Restore it to change its rules" in page
         assert 'id="rule-form"' not in page
         assert (await asked.get("/sessions/none/rules", JSON)).status == 404
         assert (await asked.post("/sessions/none/rules", posts[0][1], JSON)).status == 404
@@ -292,7 +292,7 @@ async def test_the_form_says_what_would_never_hold(tmp_path: Path) -> None:
         asked = Asked(engine)
         nothing = await asked.post("/rules", {"tool": "*"}, PAGE)
         assert (nothing.status, data(await asked.get("/rules", JSON))) == (422, [])
-        assert "Choose what the rule does" in nothing.body.decode()
+        assert "Choose an action" in nothing.body.decode()
         typed = {**FORM, "tool": "get_weather", "pointer": "/citty", "test": "equals"}
         typed["value"] = "Paris"
         told = await asked.post("/rules/look", typed, PAGE, HTMX)
@@ -304,7 +304,7 @@ async def test_the_form_says_what_would_never_hold(tmp_path: Path) -> None:
         await asked.post("/rules", {"tool": "y", "action": "deny"}, JSON)
         await asked.post("/rules", {"tool": "*", "action": "deny"}, JSON)
         told = await asked.post("/rules/look", FORM, PAGE, HTMX)
-        assert 'name="before" value="1">Write it before rule 2<' in joined_tags(told.body.decode())
+        assert 'name="before" value="1">Add it before rule 2<' in joined_tags(told.body.decode())
         await asked.post("/rules", {**FORM, "before": "1"}, PAGE)
         assert [one["tool"] for one in data(await asked.get("/rules", JSON))] == [
             "y", "calculator", "*"
@@ -344,8 +344,7 @@ async def test_undo_says_where_the_rule_stands_now(tmp_path: Path) -> None:
             where = told.header("location") if told.status == 303 else data(told)["note"]
             assert said in str(where)
         assert (
-            "The rule was restored, below"
-            in (await asked.get("/rules?moved=1", PAGE)).body.decode()
+            "The rule was restored below" in (await asked.get("/rules?moved=1", PAGE)).body.decode()
         )
 
 

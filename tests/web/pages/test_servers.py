@@ -30,7 +30,7 @@ async def test_a_server_from_the_form_to_its_tools(tmp_path: Path) -> None:
     line = f"'{server.command}' {server.args[0]} 'fine'"
     async with running(tmp_path) as engine:
         asked = Asked(engine)
-        assert b"There is no server yet" in (await asked.get("/servers", PAGE)).body
+        assert b"No servers yet" in (await asked.get("/servers", PAGE)).body
         assert (await asked.get("/servers?new=1", PAGE)).status == 200
         made = await asked.post("/servers", {"name": "fine", "line": line}, PAGE)
         assert (made.status, made.header("location")) == (303, "/servers/fine")
@@ -81,10 +81,10 @@ async def test_a_listing_that_failed_is_not_called_missing(tmp_path: Path) -> No
         row = await engine.servers.get("gone")
         accepted = {"fingerprint": fingerprint(row.server)}
         assert (await asked.post("/servers/gone/accept", accepted, PAGE)).status == 303
-        assert b"Its tools are not listed yet." in (await asked.get("/servers/gone", PAGE)).body
+        assert b"Tools are not listed yet." in (await asked.get("/servers/gone", PAGE)).body
         await asked.post("/servers/gone/list", {"x": ""}, PAGE)
         page = (await asked.get("/servers/gone", PAGE)).body
-        assert b"No tools were listed: see the error above." in page
+        assert b"No tools listed: see the error above." in page
 
 
 async def test_a_script_keeps_and_reads_servers(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ async def test_what_is_hidden_is_exposed_and_markup_is_text(tmp_path: Path) -> N
         assert "<li><small>empty</small></li>" in page
         assert "&lt;script&gt;x&lt;/script&gt;" in page
         assert "<script>x" not in page
-        assert "characters of this are hidden or odd" in page
+        assert "characters here are hidden or unusual" in page
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ async def test_what_is_hidden_is_exposed_and_markup_is_text(tmp_path: Path) -> N
         ({"name": "a", "line": "npx 'x"}, "close its quotes"),
         ({"name": "a", "line": "npx", "env": "MY_TOKEN=abc"}, "MY_TOKEN looks like a key"),
         ({"name": "a", "line": "npx", "env": "nothing"}, "like NAME=value"),
-        ({"name": "a", "url": "http://x", "headers": "nothing"}, "like Name: it"),
+        ({"name": "a", "url": "http://x", "headers": "nothing"}, "like Name: value"),
         ({"name": "a", "line": "npx", "env": "A=" + CANARY}, "holds the value of a key"),
         ({"name": "taken", "line": "npx"}, "already"),
     ],
@@ -164,7 +164,7 @@ async def test_a_changed_tool_is_shown_with_what_is_new(tmp_path: Path) -> None:
         page = (await asked.get("/servers/turncoat", PAGE)).body.decode()
         assert '<code class="line old">- Older.</code>' in page
         assert '<code class="line new">+ A tool.</code>' in page
-        assert "no longer lists it" in page
+        assert "no longer lists this tool" in page
         checkbox = page.partition('name="tools"')[2].partition(">")[0]
         assert "checked" not in checkbox, "a change is not accepted by the way"
 
@@ -177,12 +177,12 @@ async def test_times_of_a_server_are_set_in_its_form(tmp_path: Path) -> None:
         saved = data(await asked.get("/servers/slow", JSON))
         assert (saved["start_s"], saved["call_s"]) == (120, 0.5)
         page = (await asked.get("/servers/slow", PAGE)).body.decode()
-        assert "up to 120 s to start and to list its tools, up to 0.5 s for a call" in page
+        assert "up to 120 s to start and list tools, up to 0.5 s for a call" in page
         editor = (await asked.get("/servers/slow?edit=1", PAGE)).body.decode()
         assert re.search(r'name="start_s"[^>]*value="120"', editor)
         assert re.search(r'name="call_s"[^>]*value="0.5"', editor)
         wrong = await asked.post("/servers", form | {"original": "slow", "call_s": "soon"}, PAGE)
-        assert (wrong.status, b"write a number of seconds" in wrong.body) == (422, True)
+        assert (wrong.status, b"not a number of seconds" in wrong.body) == (422, True)
         assert b'value="soon"' in wrong.body
         far = await asked.post("/servers", form | {"original": "slow", "call_s": "inf"}, PAGE)
         assert (far.status, b"call_s is a number of seconds" in far.body) == (422, True)
@@ -201,4 +201,4 @@ async def test_variable_that_is_not_set_leads_to_the_place_where_its_value_is_wr
         await engine.servers.save(Server("books", url="https://h.example/mcp", headers=headers))
         page = (await asked.get("/servers/books", PAGE)).body.decode()
         assert "<code>LIBRECHAT_USER_ID</code> is not set in the environment" in page
-        assert '<a href="/servers/books?edit=1">write the value</a>' in page
+        assert '<a href="/servers/books?edit=1">enter the value</a>' in page

@@ -158,11 +158,11 @@ async def test_a_form_brings_a_file_and_reads_why_not(script: httpx.AsyncClient)
         assert wrong.status_code == 422
         assert said in wrong.text
         assert '<b class="mono">a.jsonl</b>' in wrong.text
-        assert "It names MCP servers" not in wrong.text
+        assert "It contains MCP servers" not in wrong.text
     pasted = await script.post("/sessions/import", data={"text": "no <session>"}, headers=PAGE)
     assert "no &lt;session&gt;</textarea>" in pasted.text
     servers = (await sent(b'{"mcpServers": {"notes": {"command": "npx"}}}')).text
-    assert 'It names MCP servers: take it to <a href="/import">' in servers
+    assert 'It contains MCP servers: use <a href="/import">' in servers
 
 
 async def test_a_new_session_is_not_like_a_foreign_one(script: httpx.AsyncClient) -> None:

@@ -79,7 +79,7 @@ async def test_its_page_offers_what_can_be_done_in_each_state(tmp_path: Path) ->
             assert f'href="{path}/fork"' in html
             return html
 
-        runs = "Claude Code runs this session: what it asks next appears here."
+        runs = "Claude Code runs this session. Its next requests appear here."
         await shown(runs, "Stop", "Waiting for the first byte")
         await agent.answer(first, ("Bash", {"command": "ls"}))
         html = await shown(runs, "running at the agent", "This tap stops at nothing", "Stop")
@@ -90,7 +90,7 @@ async def test_its_page_offers_what_can_be_done_in_each_state(tmp_path: Path) ->
         await shown(runs, no=("Let it go on",))
         cut = await agent.ask("And now?")
         await here.json(path + "/stop", {})
-        stopped = "You stopped this session: its agent's requests are refused."
+        stopped = "You stopped this session. Its agent's requests are refused."
         html = await shown(stopped, "Let it go on", no=(runs,))
         assert "/continue" in "".join(re.findall(r'action="[^"]+"', html))
         with pytest.raises(Refused):
@@ -101,7 +101,7 @@ async def test_its_page_offers_what_can_be_done_in_each_state(tmp_path: Path) ->
         gone = await agent.ask()
         await gone.leave()
         for tab in ("setup", "request", "code"):
-            await shown("The agent left before it had this answer.", tab=tab)
+            await shown("The agent disconnected before it had this answer.", tab=tab)
 
 
 async def test_a_result_that_never_came_asks_for_nothing(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ async def test_a_result_that_never_came_asks_for_nothing(tmp_path: Path) -> None
         assert [each.status for each in session.calls()] == ["interrupted", "done"]
         assert (session.state, session.waits) == ("idle", 0)
         text = words(await here.page(f"/sessions/{session_id}"))
-        assert "Its result never came here." in text
+        assert "The result never arrived here." in text
         assert "error at the agent" in text
         assert "needs a decision" not in text
 
@@ -180,7 +180,7 @@ async def test_setup_and_request_say_what_the_agent_asked_last(tmp_path: Path) -
             (await here.page(f"/sessions/{session_id}?tab=setup")).partition('id="panel-setup"')[2]
         )
         for part in (
-            "What Claude Code last asked with.",
+            "Settings of the last request of Claude Code.",
             "claude-opus-4",
             "Bash",
             "Runs a command.",
@@ -290,7 +290,7 @@ async def test_with_its_tap_an_agents_calls_are_over(tmp_path: Path) -> None:
         await here.json(f"/taps/{agent.tap.id}/revoke", {})
         session = await session_of(agent, session_id)
         assert (session.state, session.waits) == ("interrupted", 0)
-        assert "Its result never came here." in words(await here.page(f"/sessions/{session_id}"))
+        assert "The result never arrived here." in words(await here.page(f"/sessions/{session_id}"))
 
 
 async def test_side_by_side_it_takes_no_message(tmp_path: Path) -> None:
@@ -403,9 +403,9 @@ async def test_what_a_request_changed_is_shown_with_what_its_cache_says(tmp_path
         shown = words(await here.page(f"{path}/requests/2/changes"))
         for part in (
             "request 2 against request 1",
-            "The cache was missed: what it had ends before tool Read",
-            "Tools that went Read",
-            "of these from the cache 9 000 0 −9 000",
+            "Cache miss: the cached part ends before tool Read",
+            "Removed tools Read",
+            "read from cache 9 000 0 −9 000",
             "cache missed",
             "what changed",
         ):
@@ -434,5 +434,5 @@ async def test_a_run_is_shared_with_what_stands_below_it(tmp_path: Path) -> None
             assert "data-1" not in told["text"].partition("<script>")[0]
             assert "Look in b." not in told["text"]
         shown = words(await here.page(f"{path}/share?as=html"))
-        assert "1 session beside it" in shown
+        assert "1 more session" in shown
         assert "Beside what an agent did beside it" in shown

@@ -46,7 +46,7 @@ async def test_what_a_tool_takes_is_kept(
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ({"takes": "regex", "definition": " "}, "Write the grammar"),
+        ({"takes": "regex", "definition": " "}, "Enter the grammar"),
         ({"takes": "prose", "definition": "x"}, "format is"),
         ({"takes": "json", "parameters": "{"}, "parameters-error"),
     ],
@@ -274,7 +274,7 @@ async def test_a_new_tool_is_neither_praised_nor_blamed(page: httpx.AsyncClient)
     shown = (await page.get("/tools")).text
     assert "No issues" not in shown
     assert "note failed" not in shown
-    assert "Give the tool a name, and it can be tried here." in shown
+    assert "Give the tool a name to try it here." in shown
     await kept(page, "now_broken")
     typed = {**FORM, "name": "now_broken", "original": "now_broken", "parameters": "{"}
     refused = (await page.post("/tools", data=typed)).text

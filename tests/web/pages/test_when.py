@@ -60,7 +60,7 @@ async def test_it_is_a_rule_for_always_about_just_this_tool(script: httpx.AsyncC
     (await script.post("/tools", json=changed)).raise_for_status()
     assert (await state_of_a_call(script))[0] == "waiting"
     html = await page_of(script)
-    assert "has changed since its rule was written" in html
+    assert "has changed since its rule was added" in html
     assert "mock · asks" in html
     assert (await script.post("/tools/note/when", json={"again": "run"})).json()["stale"] is False
     assert (await state_of_a_call(script))[0] == "done"
@@ -93,7 +93,7 @@ async def test_the_forms_of_the_page(server: Reached, script: httpx.AsyncClient)
         assert (plain.status_code, plain.headers["location"]) == (303, "/tools/note")
         answer = await page.post("/tools/note/when", data={"when": "ask"}, headers=HTMX)
         assert 'hx-target="#when-called"' in answer.text
-        assert "note asks, unless another rule decides it." in answer.text
+        assert "note needs approval, unless another rule decides it." in answer.text
 
 
 async def test_save_sends_it_along_and_keeps_what_was_chosen(
@@ -106,7 +106,7 @@ async def test_save_sends_it_along_and_keeps_what_was_chosen(
         # Refused before anything is saved, and the choice stands as it was made.
         empty = await page.post("/tools", data={**fields, "when": "answer", "when_text": " "})
         assert (empty.status_code, (await script.get("/rules")).json()) == (422, [])
-        assert "Type the result that a call is given" in empty.text
+        assert "Enter the result." in empty.text
         assert re.search('value="answer" id="when-answer" checked', joined_tags(empty.text))
         refused = await page.post("/tools/note/when", data={"when": "answer"}, headers=HTMX)
         assert refused.status_code == 422

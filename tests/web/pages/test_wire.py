@@ -68,7 +68,7 @@ async def test_frames_and_search_lead_to_the_bytes(script: httpx.AsyncClient) ->
     there = joined_tags((await script.get(link[1].replace("&amp;", "&"), headers=HTMX)).text)
     assert '<mark class="hit">message_stop</mark>' in there
     none = (await script.get(here + "/wire?q=nowhere", headers=HTMX)).text
-    assert "No place in the bytes holds “nowhere”" in none
+    assert "Not found in the bytes: “nowhere”" in none
     plain = await script.get(here + "/wire?q=message_stop", headers={"accept": "text/html"})
     assert 'class="frames"' in plain.text
     assert 'id="panel-wire"' in plain.text

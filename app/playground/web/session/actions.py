@@ -101,7 +101,7 @@ async def decide_result(request: Request) -> Response:
     wanted = ResultDecision(body.text("digest"), text, body.flag("is_error"))
     if text is None and wanted.is_error:
         raise BadInput(
-            "is_error needs the text that is the error; without both the result is as it is."
+            "is_error needs text, the error message. Without both, the result is unchanged."
         )
     await site_of(request).engine.runner.decide_result(params["id"], params["call"], wanted)
     return answer(request, {"ok": True, "call": params["call"]}, location=_no_htmx(request))
@@ -131,7 +131,7 @@ def _seen(body: Body) -> int:
     """How much of the arguments the page's card showed when its form was sent."""
     seen = body.text("seen", str(SHOWN_ARGUMENTS))
     if not re.fullmatch("[0-9]{1,9}", seen):
-        raise BadInput("seen is a number of characters; reload the page.")
+        raise BadInput("seen must be a number of characters. Reload the page.")
     return int(seen)
 
 
@@ -250,7 +250,7 @@ async def rename(request: Request) -> Response:
     body, sessions = await body_of(request), site_of(request).engine.sessions
     title = " ".join(body.text("title").split())
     if not title or len(title) > 200:
-        raise BadInput("A title has 1 to 200 characters.")
+        raise BadInput("A title must have 1 to 200 characters.")
     async with sessions.holding(request.path_params["id"]) as live:
         live.check_open()
         await sessions.rename(live, title)
@@ -346,7 +346,7 @@ async def past(request: Request) -> Response:
     if place := request.query_params.get("one"):
         session, _, seq = place.rpartition("/")
         if not (seq.isascii() and seq.isdigit() and len(seq) < 16):
-            raise BadInput("one is SESSION/SEQ, as the list of past results has it.")
+            raise BadInput("one must be SESSION/SEQ, as in the list of past results.")
         result = await past_result(site.engine.log, session, int(seq))
         return as_json(await asyncio.to_thread(_whole, call, result))
     rows = await site.engine.log.past_results(call.name, session_id)
@@ -381,7 +381,7 @@ async def drafted(request: Request) -> Response:
     if isinstance(number, str) and number.isascii() and number.isdigit() and len(number) < 5:
         number = int(number)
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < MOST_DRAFTS:
-        raise BadInput(f"number is a whole number from 0 to {MOST_DRAFTS - 1}.")
+        raise BadInput(f"number must be a whole number from 0 to {MOST_DRAFTS - 1}.")
     call = await _call(request)
     suggestion = await asyncio.to_thread(suggest_result, call, number)
     return as_json(
@@ -505,7 +505,7 @@ def _check(schema: dict[str, object], text: str, *, by_form: bool) -> None:
         value = strict_json.parse(text)
     except strict_json.InvalidJSON as error:
         sentence = (
-            "Nothing is answered yet." if not text.strip() else f"This is not valid JSON. {error}"
+            "Nothing was answered yet." if not text.strip() else f"This is not valid JSON. {error}"
         )
         lacking = _lacking(schema, {}) if by_form and not text.strip() else ()
         raise ResultMisfit(f"{sentence} {ANYWAY}", lacking) from None
@@ -528,7 +528,7 @@ def _lacking(schema: object, value: object) -> tuple[Problem, ...]:
     """Missing required values, each at its own field: the schema's own error is about the parent
     object."""
     return tuple(
-        Problem("schema", f"{_name_of(field.pointer)} is missing; it must be given.", field.pointer)
+        Problem("schema", f"{_name_of(field.pointer)} is required.", field.pointer)
         for field in flat(fields(schema))
         if field.required
         and not field.rest
@@ -552,7 +552,7 @@ def _step(where: str) -> str:
     return name_of_step(where.rpartition("/")[2])
 
 
-ANYWAY = "Correct it, or tick that it may go although it does not fit."
+ANYWAY = "Correct it, or select “even if it does not match the schema”."
 
 
 async def several(

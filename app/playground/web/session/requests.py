@@ -213,7 +213,7 @@ def _shown(site: Site, session: Session, chosen: Mapping[str, str], here: str) -
         form,
         forms if sent else (),
         tuple(dict.fromkeys((*export.notes, *notes))) if sent else (),
-        failed or ("" if sent else "There is no request to show: its body is empty."),
+        failed or ("" if sent else "There is no request to show. The body is empty."),
         ahead=session.tapped is None,
     )
 
@@ -276,12 +276,12 @@ MOST_NAMES = 40
 
 _HOW = {
     "changed": "was changed",
-    "added": "came",
-    "removed": "went",
-    "moved": "stands in another place",
+    "added": "was added",
+    "removed": "was removed",
+    "moved": "was moved",
 }
 
-UNREAD = "One of the two bodies cannot be read, so they are not compared."
+UNREAD = "One of the two bodies cannot be read, so there is no comparison."
 
 
 @dataclass(frozen=True)
@@ -311,8 +311,10 @@ class ShownChanges:
         if (first := changes.first) is not None:
             return f"The first difference: {_naming(first)} {_HOW[first.how]}."
         if now > before:
-            return f"What request {self.before.number} said stands; {_added(now - before)}."
-        return f"It says what request {self.before.number} said."
+            return (
+                f"Everything in request {self.before.number} is unchanged; {_added(now - before)}."
+            )
+        return f"Same content as request {self.before.number}."
 
     @property
     def pieces(self) -> Sequence[TextPiece]:
@@ -332,20 +334,20 @@ class ShownChanges:
             else f"{number(before)} messages became {number(now)}"
         )
         standing = (
-            "all as before"
+            "all unchanged"
             if changes.same == before == now
             else f"the first {number(changes.same)}"
         )
         if changes.same != now or before != now:
-            standing = f"{standing} as before" if changes.same else "none as before"
+            standing = f"{standing} unchanged" if changes.same else "none unchanged"
         marks = [_names(each) for each in changes.marks]
         lines = [
             ("Messages", f"{counts}, {standing}"),
-            ("Tools that came", _names(changes.came)),
-            ("Tools that went", _names(changes.went)),
-            ("Tools that changed", _names(changes.altered)),
-            ("Marked for the cache", marks[1] or ("nothing" if marks[0] else "")),
-            ("Marked before", marks[0] if marks[0] != marks[1] else ""),
+            ("Added tools", _names(changes.came)),
+            ("Removed tools", _names(changes.went)),
+            ("Changed tools", _names(changes.altered)),
+            ("Cache markers", marks[1] or ("nothing" if marks[0] else "")),
+            ("Cache markers before", marks[0] if marks[0] != marks[1] else ""),
         ]
         return [line for line in lines if line[1]]
 
@@ -374,13 +376,13 @@ class ShownChanges:
             return ""
         first = self.changes.first if self.changes is not None else None
         if first is not None:
-            return f"The cache was missed: what it had ends before {_naming(first)}."
+            return f"Cache miss: the cached part ends before {_naming(first)}."
         if self.changes is not None and self.changes.settings:
-            return "The cache was missed: no block of it changed, but what else is set did."
+            return "Cache miss: no block changed, but other settings did."
         waited = duration(max(0, self.now.sent_ms - (self.before.closed_ms or self.before.sent_ms)))
         return (
-            "The cache was missed although nothing before its end changed: the provider did not "
-            f"keep it, or not so long ({waited} after the answer before)."
+            "Cache miss although nothing changed: the provider did not keep the cache until this "
+            f"request ({waited} after the previous answer)."
         )
 
     def data(self) -> Mapping[str, Any]:

@@ -229,7 +229,7 @@ async def events(request: Request) -> Response:
     site, session_id = site_of(request), request.path_params["id"]
     sent = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
     if not (sent.isascii() and sent.isdigit() and len(sent) < 16):
-        raise BadInput("after must be a whole number, the seq of the last event you have.")
+        raise BadInput("after must be a whole number: the seq of the last event received.")
     async with site.engine.sessions.holding(session_id):
         pass
     if "text/event-stream" in request.headers.get("accept", ""):
@@ -353,7 +353,7 @@ async def search(request: Request) -> Response:
     site, session_id = site_of(request), request.path_params["id"]
     text = request.query_params.get("q", "").strip()
     if not text or len(text) > LONGEST_QUERY:
-        raise BadInput(f"Say what to find, in at most {LONGEST_QUERY} characters.")
+        raise BadInput(f"Enter what to find, in at most {LONGEST_QUERY} characters.")
     async with site.engine.sessions.holding(session_id) as live:
         wire = await site.engine.sessions.wire(live)
         chunks = await site.engine.log.chunks(session_id)
@@ -403,7 +403,9 @@ async def request_changed(request: Request) -> Response:
     site, session_id = site_of(request), request.path_params["id"]
     number = request.path_params["number"]
     if number == 1:
-        raise NotFound("This is the first request of its session; there is none before it.")
+        raise NotFound(
+            "This is the first request of the session, so there is no earlier one to compare."
+        )
     async with site.engine.sessions.holding(session_id) as live:
         turns = live.session.turns
         if not 1 < number <= len(turns):

@@ -97,7 +97,7 @@ async def changed(body: Body, shown: Settings, now: Settings, save: Save) -> Out
     for field, data in change.first():
         if field == "model" and "profile" in refused:
             # A model belongs to its provider: it is not sent to another.
-            refused[field] = "Not saved, because the profile was not."
+            refused[field] = "Not saved, because the provider was not saved."
         else:
             await step(field, data)
     if change.of("tools", "tool_choice", "tool_choice_name", "allowed_only", "allowed"):
@@ -237,11 +237,11 @@ class _SetupChange:
         return data
 
     def _own_params(self, now: Settings) -> Mapping[str, Any]:
-        own = _json(self.text("own_params"), "Further parameters")
+        own = _json(self.text("own_params"), "Other parameters")
         if not isinstance(own, dict):
-            raise BadInput("Further parameters must be a JSON object.")
+            raise BadInput("Other parameters must be a JSON object.")
         if twice := next((name for name in PARAMS if name in own), ""):
-            raise BadInput(f"Further parameters: {twice} has a field of its own; use that.")
+            raise BadInput(f"Other parameters: {twice} has its own field. Use that.")
         return {"params": {**{n: now.params[n] for n in PARAMS if n in now.params}, **own}}
 
     def _thinking(self, now: Settings) -> Mapping[str, Any]:

@@ -384,19 +384,21 @@ def check_result_text(text: str, problems: Sequence[str] | None) -> ResultCheck:
     """Classifies `text`. `problems` are the reasons why its value does not match the output schema,
     () if it does; None if the tool has none, or an error is answered."""
     if not text.strip():
-        return ResultCheck("empty", "Nothing written: the model reads an empty result.")
+        return ResultCheck("empty", "Empty: the model reads an empty result.")
     try:
         value = strict_json.parse(text)
     except strict_json.InvalidJSON as error:
         return _no_json(text, error, wants_json=problems is not None)
     if problems is None:
         if isinstance(value, dict | list):
-            return ResultCheck("json", "JSON, valid.")
-        return ResultCheck("text", "Text: the model reads it as it is.")
+            return ResultCheck("json", "Valid JSON.")
+        return ResultCheck("text", "Text: the model reads it unchanged.")
     if not problems:
-        return ResultCheck("json", "JSON, valid; it fits the output schema.", fits=True)
+        return ResultCheck("json", "Valid JSON that matches the output schema.", fits=True)
     more = f" And {len(problems) - 1} more." if len(problems) > 1 else ""
-    return ResultCheck("json", f"JSON, but it does not fit: {problems[0]}{more}", fits=False)
+    return ResultCheck(
+        "json", f"JSON, but it does not match the schema: {problems[0]}{more}", fits=False
+    )
 
 
 def _no_json(text: str, error: strict_json.InvalidJSON, *, wants_json: bool) -> ResultCheck:
@@ -404,11 +406,11 @@ def _no_json(text: str, error: strict_json.InvalidJSON, *, wants_json: bool) -> 
     if text.lstrip()[:1] in ("{", "["):
         line, column = strict_json.line_column(text, error.offset) if error.offset >= 0 else (0, 0)
         return ResultCheck(
-            "broken", f"Begins like JSON, but is not valid. {error}", line, column, fits
+            "broken", f"Looks like JSON but is not valid. {error}", line, column, fits
         )
     if wants_json:
-        return ResultCheck("text", "Text; the output schema wants JSON.", fits=False)
-    return ResultCheck("text", "Text: the model reads it as it is.")
+        return ResultCheck("text", "Text, but the output schema requires JSON.", fits=False)
+    return ResultCheck("text", "Text: the model reads it unchanged.")
 
 
 def form_values(schema: Any, text: str) -> Mapping[str, Sequence[str]] | None:

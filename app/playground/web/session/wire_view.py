@@ -447,7 +447,7 @@ def _decoded(data: bytes) -> str:
     return data.decode("utf-8", "replace").replace("\ufffd", "")
 
 
-_NONE = "No place in the bytes holds"
+_NONE = "Not found in the bytes:"
 
 
 def matches_html(env: Environment, session_id: str, text: str, hits: Sequence[ByteMatch]) -> str:
@@ -455,6 +455,6 @@ def matches_html(env: Environment, session_id: str, text: str, hits: Sequence[By
     words = (
         f"{most} with “{clip(text, 40)}”"
         if hits
-        else f"{_NONE} “{clip(text, 40)}”; what came in pieces stands whole in the flow alone."
+        else f"{_NONE} “{clip(text, 40)}”. Text split over several events is not found."
     )
     return env.get_template("_wirefound.html").render(session_id=session_id, words=words, hits=hits)

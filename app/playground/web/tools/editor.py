@@ -190,7 +190,7 @@ def tool_data(form: ToolForm, parameters: Mapping[str, Any] | None) -> dict[str,
         case syntax:
             definition = form.definition
             if not definition.strip():
-                raise BadTool("Write the grammar that the text has to follow.", "/definition")
+                raise BadTool("Enter the grammar that the text must follow.", "/definition")
             return {
                 **data,
                 "format": {"type": "grammar", "syntax": syntax, "definition": definition},
@@ -239,7 +239,7 @@ def _config(form: ToolForm) -> dict[str, Any]:
         if not (typed if isinstance(typed, bool) else typed.strip()):
             continue
         if key in config:
-            raise BadTool(f"{key} is given twice: here and in its own field.", place)
+            raise BadTool(f"{key} is set twice: here and in its own field.", place)
         try:
             read = RESULTS.get(form.result_as, read) if name == "result" else read
             config[key] = read(typed if isinstance(typed, str) else "on")
@@ -339,9 +339,9 @@ def _pairs(text: str) -> dict[str, str]:
         if not line.strip():
             continue
         if not colon or not name.strip():
-            raise BadTool(f"{line.strip()[:40]!r} is not a header; write Name: value.")
+            raise BadTool(f"{line.strip()[:40]!r} is not a header. Write Name: value.")
         if name.strip() in pairs:
-            raise BadTool(f"The header {name.strip()} is there twice; remove one.")
+            raise BadTool(f"The header {name.strip()} is there twice. Remove one.")
         pairs[name.strip()] = value.strip()
     return pairs
 
@@ -773,8 +773,8 @@ def unfilled_places(tool: Tool) -> list[str]:
 
 def _unfilled(text: str, name: str, known: set[str]) -> str:
     if name in known:
-        return f"`{text}` is not filled; write `{{{{ args.{name} }}}}`."
-    return f"`{text}` is not filled: no parameter is called so. Write `{{{{ args.NAME }}}}`."
+        return f"`{text}` is not replaced. Write `{{{{ args.{name} }}}}`."
+    return f"`{text}` is not replaced: no parameter has this name. Write `{{{{ args.NAME }}}}`."
 
 
 async def hints(

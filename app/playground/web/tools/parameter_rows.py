@@ -49,7 +49,7 @@ def _words(parameter: HttpParameter) -> Iterator[str]:
         exploded = parameter.explode or parameter.style == "deepObject"
         yield f"{parameter.style}{', exploded' if exploded else ''}"
         if parameter.allow_reserved:
-            yield "reserved characters as they are"
+            yield "reserved characters unchanged"
         yield f"a list as {_example(parameter, _LIST)}"
         yield f"an object as {_example(parameter, _OBJECT)}"
 

@@ -159,7 +159,7 @@ async def delete(request: Request) -> Response:
     site, name = site_of(request), request.path_params["name"]
     entry = await site.engine.library.entry(name)
     if entry.shipped:
-        raise BadInput("A shipped example cannot be deleted; duplicate it to make your own.")
+        raise BadInput("A shipped example cannot be deleted. Duplicate it to make your own.")
     site.deleted[name] = (await site.engine.library.versions(name), entry.enabled)
     while len(site.deleted) > MOST_DELETED:
         del site.deleted[next(iter(site.deleted))]
@@ -171,12 +171,12 @@ async def restore(request: Request) -> Response:
     """POST /tools/NAME/restore: restores a deleted tool with all its versions."""
     site, name = site_of(request), request.path_params["name"]
     if name not in site.deleted:
-        raise NotFound("This tool was not deleted, or too long ago to be restored.")
+        raise NotFound("This tool was not deleted, or it was deleted too long ago to restore.")
     if any(
         entry.tool.name == name and not entry.shipped
         for entry in await site.engine.library.entries()
     ):
-        raise BadInput(f"There is a tool {name!r} again; rename that one first.")
+        raise BadInput(f"There is a tool {name!r} again. Rename that one first.")
     versions, enabled = site.deleted.pop(name)
     await site.engine.library.restore(name, versions, enabled=enabled)
     return answer(request, {"ok": True}, location=_path(name))
@@ -244,7 +244,7 @@ async def _saved(request: Request, tool: Tool, original: str = "") -> Response:
 async def _check_taken(request: Request, name: str, original: str) -> None:
     """The editor never overwrites another tool by giving this one its name."""
     if name != original and await _entry(request, name) is not None:
-        raise BadTool(f"There is a tool {name!r} already; choose another name.", "/name")
+        raise BadTool(f"There is a tool {name!r} already. Choose another name.", "/name")
 
 
 async def _entry(request: Request, name: str) -> LibraryEntry | None:
@@ -344,7 +344,7 @@ async def export(request: Request) -> Response:
 async def _chosen(site: Site, names: list[str], group: str | None) -> tuple[list[Tool], str]:
     library = site.engine.library
     if len(names) > MOST_NAMES:
-        raise BadInput(f"At most {MOST_NAMES} tools are exported by name; export their group.")
+        raise BadInput(f"At most {MOST_NAMES} tools are exported by name. Export their group.")
     if names:
         return [await library.tool(name) for name in dict.fromkeys(names)], ""
     entries = [entry.tool for entry in await library.entries()]
@@ -465,7 +465,7 @@ def typed_when(when: When, body: Body) -> When:
 
 def _check_text(action: str, text: str) -> None:
     if action == "answer" and not text.strip():
-        raise BadInput("Type the result that a call is given; an answer has a text.")
+        raise BadInput("Enter the result. An answer needs a text.")
 
 
 async def _set_when(site: Site, tool: Tool, action: str, text: str) -> str:
@@ -478,7 +478,7 @@ async def _set_when(site: Site, tool: Tool, action: str, text: str) -> str:
     listed = rules.listed(ALWAYS)
     before = own_rule(tool.name, listed)
     if action == "ask":
-        sentence = f"{tool.name} asks, unless another rule decides it."
+        sentence = f"{tool.name} needs approval, unless another rule decides it."
         if before is not None:
             await rules.delete(ALWAYS, before.id)
     else:

@@ -114,7 +114,7 @@ async def _run_for_page(
 
 async def _refuse_off(site: Site, tool: Tool, name: str) -> None:
     if await is_off(site, tool, name):
-        raise Refused(f"{name} is switched off; look at what it runs and switch it on first.")
+        raise Refused(f"{name} is switched off. Check what it runs and switch it on first.")
 
 
 def _answered(site: Site, tool: Tool, text: str, typed: TypedArguments, body: Body) -> Try:
@@ -190,7 +190,7 @@ async def _past(site: Site, tool: Tool, key: str) -> str:
     for past_call in await site.engine.log.past_calls(tool.name):
         if f"{past_call.session}/{past_call.seq}" == key:
             return past_call.arguments
-    raise NotFound("That call is no longer among the last ones; choose another.")
+    raise NotFound("That call is no longer in the list. Choose another.")
 
 
 def _typed(body: Body) -> TypedArguments:
@@ -210,7 +210,7 @@ async def _tool(site: Site, body: Body) -> tuple[Tool, str]:
         check_tools([tool], site.engine.keys.redactor())
         return tool, name
     if not name:
-        raise BadTool("Save the tool first; then it can be tried.", "/name")
+        raise BadTool("Save the tool first to try it.", "/name")
     return await site.engine.library.tool(name), name
 
 
@@ -228,7 +228,7 @@ async def _run_for_script(request: Request, body: Body) -> Response:
             tool = await run_apart(check_tool, named)
             check_tools([tool], site.engine.keys.redactor())
         case _:
-            raise BadInput("tool is the name of a tool, or a tool in our own form.")
+            raise BadInput("tool must be the name of a tool, or a tool as an object.")
     if tool.answered_by == "person" and "answer" in body.data:
         trial = site.engine.trying.answered(
             TryRequest(tool, "{}"), text_result(body.text("answer"), is_error=body.flag("is_error"))
@@ -317,7 +317,7 @@ def text_of(tool: Tool, typed: TypedArguments) -> tuple[str, tuple[Problem, ...]
     return read.text, read.problems
 
 
-NEW = "Give the tool a name, and it can be tried here."
+NEW = "Give the tool a name to try it here."
 BROKEN = "This is not a valid tool yet. Fix the errors to try it."
 
 
@@ -387,7 +387,7 @@ def answer_problems(tool: Tool, text: str) -> tuple[Problem, ...]:
     if schema is None:
         return ()
     if not text:
-        return (Problem("schema", "Nothing is answered yet."),)
+        return (Problem("schema", "Nothing was answered yet."),)
     return schema_problems(schema, json.loads(text))
 
 

@@ -38,8 +38,8 @@ FIXES = {
     "strict": "make strict-ready",
     "gemini": "make Gemini-ready",
     "inline": "inline references",
-    "drop": "leave out what is refused",
-    "rename": "use the name of the property",
+    "drop": "remove what is refused",
+    "rename": "use the property name",
 }
 
 
@@ -381,13 +381,13 @@ class TryOutcome:
 
     @property
     def line(self) -> str:
-        """`38 ms · 21 B · made up`"""
+        """`38 ms · 21 B · simulated`"""
         if self.result is None:
             return ""
         count = sum(len(content.text.encode("utf-8", "replace")) for content in self.result.content)
         count += sum(len(content.data) * 3 // 4 for content in self.result.content)
         words = [duration(self.took_ms or 0), size(count), self.source]
-        return " · ".join([*words, *(["made up"] if self.result.staged else [])])
+        return " · ".join([*words, *(["simulated"] if self.result.staged else [])])
 
     @property
     def pieces(self) -> list[tuple[Content, tuple[LayoutToken, ...]]]:
