@@ -180,7 +180,9 @@ def _usual_operation(
     refusals |= {422} if is_post or docstring.query else set()
     refusals |= {409, 413, 503} if is_post else set()
     content = {"application/json": {}} if is_post else HTML_OR_JSON
-    responses: JsonObject = {"200": {"description": "Done." if is_post else "As asked."}}
+    responses: JsonObject = {
+        "200": {"description": "Done." if is_post else "The requested content."}
+    }
     responses["200"]["content"] = content
     if is_post:
         responses["303"] = {"description": "To a form without a script: where to look."}
