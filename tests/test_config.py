@@ -29,7 +29,7 @@ def test_resources_are_found_in_a_checkout_and_in_a_wheel(
 ) -> None:
     assert config.resource("static") == config.APP.parent.parent / "static"
     monkeypatch.setattr(config, "APP", tmp_path / "app")
-    with pytest.raises(PlaygroundError, match="install tool-playground again"):
+    with pytest.raises(PlaygroundError, match="Reinstall tool-playground"):
         config.resource("templates")
     inside = tmp_path / "app" / "_data" / "templates"
     inside.mkdir(parents=True)
@@ -74,7 +74,7 @@ def test_env_is_read_from_the_start_folder_and_never_from_a_parent(tmp_path: Pat
 def test_an_env_file_that_others_can_read_is_warned_about(tmp_path: Path) -> None:
     path = write_env(tmp_path, "A_API_KEY=1\n", 0o644)
     assert config.load_env(tmp_path, environ={}) == [
-        f"Others can read {path}; run: chmod 600 {path}"
+        f"Other users can read {path}. Run: chmod 600 {path}"
     ]
 
 

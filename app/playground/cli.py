@@ -94,8 +94,10 @@ def parser() -> argparse.ArgumentParser:
     """All commands with their options."""
     top = _Parser(
         prog="playground",
-        description="A local playground for tool-calling models: watch the wire, decide each call, "
-        "find it all again.",
+        description=(
+            "A local playground for tool-calling models: see the requests, decide each call, "
+            "replay the session."
+        ),
         epilog="Exit codes: 0 done; 1 the work failed; 2 wrong usage or unreadable input; "
         "3 stopped because a call needs a decision; 130 ended by Ctrl-C (run: 143 by SIGTERM).",
     )
@@ -119,23 +121,25 @@ def _serve(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "serve",
         help="start the server and print its link",
-        description="Start the server; prints one line with the link to open.",
+        description="Start the server and print the link to open.",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     parser.add_argument(
-        "--port", type=_port, default=8765, help="0 chooses a free one (%(default)s)"
+        "--port", type=_port, default=8765, help="0 chooses a free port (%(default)s)"
     )
     parser.add_argument("--open", action="store_true", help="open the link in a browser")
     parser.add_argument("--no-token", action="store_true", help="no login; on loopback only")
     parser.add_argument(
-        "--allow-host", action="append", default=[], metavar="NAME", help="a further Host to answer"
+        "--allow-host", action="append", default=[], metavar="NAME", help="another Host to accept"
     )
-    parser.add_argument("--env-file", type=Path, metavar="FILE", help="keys from FILE, not ./.env")
+    parser.add_argument(
+        "--env-file", type=Path, metavar="FILE", help="read keys from FILE instead of ./.env"
+    )
     parser.add_argument(
         "--idle-exit",
         type=_seconds,
         metavar="SECONDS",
-        help="end where nothing was asked and nothing ran for so long",
+        help="end after this long without a request or a run",
     )
     parser.add_argument(
         "--dev",
@@ -150,8 +154,8 @@ def _run(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "run",
         help="one run without a browser",
-        description="One run without a browser, saved as a session like any other. Precedence: "
-        "deny, answer, allow, ask; a call that nothing decides ends the run with exit code 3.",
+        description="Make one run without a browser and save it as a session. Precedence: deny, "
+        "answer, allow, ask. A call that no option decides ends the run with exit code 3.",
     )
     parser.add_argument("prompt")
     parser.add_argument("--profile", help="default: the simulator")
@@ -165,7 +169,7 @@ def _run(commands: argparse._SubParsersAction[_Parser]) -> None:
         action="extend",
         default=[],
         metavar="FILE|GROUP",
-        help="a word with / or . is a file; `examples` is the shipped group",
+        help="a name with / or . is a file; `examples` is the built-in group",
     )
     parser.add_argument("--tool-choice", default="auto", metavar="auto|required|none|NAME")
     for flag, words in (("allow", "run this tool's calls"), ("deny", "deny this tool's calls")):
@@ -180,19 +184,23 @@ def _run(commands: argparse._SubParsersAction[_Parser]) -> None:
         metavar="NAME=TEXT",
         help="answer this tool's calls with TEXT",
     )
-    parser.add_argument("--max-tokens", type=int, metavar="N", help="the most an answer may have")
+    parser.add_argument("--max-tokens", type=int, metavar="N", help="maximum tokens of an answer")
     parser.add_argument("--temperature", type=float, metavar="X")
     parser.add_argument(
         "--param",
         action="append",
         default=[],
         metavar="NAME=JSON",
-        help="a parameter of the request, by our name or the protocol's, such as seed=7; repeat "
-        "for several",
+        help="a request parameter, by the playground's name or the protocol's, such as seed=7; "
+        "repeatable",
     )
     parser.add_argument("--max-turns", type=int, default=10, metavar="N", help="(%(default)s)")
-    parser.add_argument("--json", action="store_true", help="the session's events, one a line")
-    parser.add_argument("--env-file", type=Path, metavar="FILE", help="keys from FILE, not ./.env")
+    parser.add_argument(
+        "--json", action="store_true", help="print the session's events, one per line"
+    )
+    parser.add_argument(
+        "--env-file", type=Path, metavar="FILE", help="read keys from FILE instead of ./.env"
+    )
     _db(parser)
 
 
@@ -206,25 +214,27 @@ def _decode(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--status", type=int, default=200, help="HTTP status (%(default)s)")
     parser.add_argument("--chunk", type=int, default=0, metavar="N", help="feed N bytes at a time")
-    parser.add_argument("--json", action="store_true", help="one object a file")
+    parser.add_argument("--json", action="store_true", help="print one object per file")
 
 
 def _simulate(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "simulate",
-        help="the simulator alone, for other programs",
-        description="The simulator alone. It takes any key. Base URLs: /anthropic, /openai/v1, "
-        "/gemini, /ollama.",
+        help="run only the simulator, for other programs",
+        description=(
+            "Run only the simulator. It accepts any key. Base URLs: /anthropic, /openai/v1, "
+            "/gemini, /ollama."
+        ),
     )
-    parser.add_argument("--port", type=_port, default=0, help="0 chooses a free one (%(default)s)")
+    parser.add_argument("--port", type=_port, default=0, help="0 chooses a free port (%(default)s)")
     parser.add_argument(
         "--scenario",
         metavar="FILE",
-        help="play this script, or coding-agent, which works with an agent's own tools: "
-        "docs/scenarios.md",
+        help="play this script (docs/scenarios.md), or coding-agent, which uses the agent's "
+        "own tools",
     )
     parser.add_argument(
-        "--pace", type=float, default=1.0, help="1 is a human pace, 0 is no delay (%(default)s)"
+        "--pace", type=float, default=1.0, help="1 is human pace, 0 is without delay (%(default)s)"
     )
 
 
@@ -238,10 +248,10 @@ def _sessions(commands: argparse._SubParsersAction[_Parser]) -> None:
 def _lint(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "lint",
-        help="what each provider refuses or ignores of tools",
-        description="Check tools in any known format; one finding a line, as FILE:LINE:TOOL:PLACE, "
-        "equal ones of several tools together. Exit 1 where a request would be refused or no call "
-        "can be valid, 2 where a file holds no tool.",
+        help="check tools against what providers refuse or ignore",
+        description="Check tools in any known format. Prints one finding per line, as "
+        "FILE:LINE:TOOL:PLACE; equal findings of several tools share a line. Exits with 1 "
+        "if a request would be refused or no call can be valid, 2 if a file has no tool.",
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument(
@@ -249,17 +259,17 @@ def _lint(commands: argparse._SubParsersAction[_Parser]) -> None:
         default="",
         dest="protocols",
         metavar="PROVIDER,...",
-        help="protocols (openai_chat) and profiles, with the limits of their own (groq); default: "
+        help="protocols (openai_chat) and profiles with limits of their own (groq); default: "
         "all protocols",
     )
     parser.add_argument(
         "--fix",
         action="store_true",
-        help="rewrite FILE with schemas that the providers accept; shows the change "
-        "and what meaning is lost, and keeps FILE.orig",
+        help="rewrite FILE with schemas that the providers accept; prints the changes and what "
+        "is no longer checked, and keeps FILE.orig",
     )
     parser.add_argument(
-        "--json", action="store_true", help="one array of objects, with every finding"
+        "--json", action="store_true", help="print one array of objects, with every finding"
     )
 
 
@@ -268,8 +278,9 @@ def _verify(commands: argparse._SubParsersAction[_Parser]) -> None:
         "verify",
         help="decode every recording again and compare",
         description="Decode every recording again and compare it with the log, byte for byte and "
-        "event for event; one difference a line. Where no server owns the database, the list and "
-        "the search are rebuilt from the log. Exit 1 on a difference.",
+        "event for event. Prints one difference per line. If no server uses the database, "
+        "the list and the search index are rebuilt from the log. Exits with 1 if there is "
+        "a difference.",
     )
     parser.add_argument("--json", action="store_true", help="one object")
     _db(parser)
@@ -278,15 +289,15 @@ def _verify(commands: argparse._SubParsersAction[_Parser]) -> None:
 def _export(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "export",
-        help="a session as a file",
-        description="Write a session as a file, secrets redacted; also while a server runs. "
-        "Prints on stderr what was redacted and what the form cannot hold.",
+        help="write a session to a file",
+        description="Write a session to a file, with secrets redacted. Works while a server runs. "
+        "Prints to stderr what was redacted and what the format cannot contain.",
     )
     parser.add_argument(
         "session", metavar="SESSION", help="its id, as `playground sessions` lists it"
     )
     parser.add_argument(
-        "--as", required=True, dest="form", metavar="FORM", help="a wrong one lists all"
+        "--as", required=True, dest="form", metavar="FORM", help="an unknown format lists all"
     )
     parser.add_argument(
         "--without",
@@ -294,14 +305,19 @@ def _export(commands: argparse._SubParsersAction[_Parser]) -> None:
         action="extend",
         default=[],
         metavar="WHAT",
-        help="recordings, results, thinking, images, beside",
+        help="leave out recordings, results, thinking, images or beside (an agent's side sessions)",
     )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: stdout")
     parser.add_argument(
-        "--json", action="store_true", help="one object: file, media_type, text, notes, masked"
+        "--json",
+        action="store_true",
+        help="print one object: file, media_type, text, notes, masked",
     )
     parser.add_argument(
-        "--env-file", type=Path, metavar="FILE", help="masks its values, not ./.env's"
+        "--env-file",
+        type=Path,
+        metavar="FILE",
+        help="mask the values in FILE instead of those in ./.env",
     )
     _db(parser)
 
@@ -310,9 +326,11 @@ def _import(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "import",
         help="import a session, a request, a curl command or a HAR",
-        description="Keep a session that was exported as jsonl or html, the body of a request "
-        "(OpenAI, Anthropic, Gemini, Ollama), a curl command or an HTTP archive (HAR) to be read; "
-        "nothing of it is run, asked or applied. Prints its new id.",
+        description=(
+            "Import a session exported as jsonl or html, a request body (OpenAI, Anthropic, "
+            "Gemini, Ollama), a curl command or an HTTP archive (HAR), for reading. Nothing in "
+            "it is run or sent. Prints the new session's id."
+        ),
     )
     parser.add_argument("file", type=Path, metavar="FILE")
     parser.add_argument("--json", action="store_true", help="one object")
@@ -322,34 +340,36 @@ def _import(commands: argparse._SubParsersAction[_Parser]) -> None:
 def _tap(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "tap",
-        help="run an agent with its requests shown here",
+        help="run an agent and show its requests here",
         usage="playground tap [options] NAME [-- ARGUMENT ...]\n"
         "       playground tap [options] -- COMMAND [ARGUMENT ...]",
-        description="Run an agent in this terminal with its base URL pointed here: requests and "
-        "answers become sessions on the page, whose link is printed first. NAME is claude, "
-        "codex, gemini or opencode; any other command gets the variables that SDKs read. Starts a "
-        "server where none is running.",
-        epilog="The exit code is the agent's; 127 where it is not installed.",
+        description="Run an agent in this terminal with its base URL set to the playground. Its "
+        "requests and answers become sessions; their link is printed first. NAME is "
+        "claude, codex, gemini or opencode. Any other command gets the variables that "
+        "SDKs read. Starts a server if none is running.",
+        epilog="The exit code is the agent's, or 127 if it is not installed.",
     )
     parser.add_argument("agent", nargs="?", metavar="NAME", help="claude, codex, gemini, opencode")
     parser.add_argument(
         "--upstream",
         metavar="PROFILE",
-        help="who answers: a provider, or simulator (default: the agent's own vendor with its own "
-        "login; for a COMMAND the simulator)",
+        help="the provider that answers, or simulator (default: the agent's own provider with "
+        "its own login; for a COMMAND the simulator)",
     )
     parser.add_argument(
         "--stop-at",
         default="nothing",
         choices=("nothing", "unruled", "calls", "results", "errors"),
-        help="what waits on the page until you decide: calls no rule runs, all calls, all results, "
-        "or results that are errors (%(default)s)",
+        help="what waits for your decision on the page: calls that no rule runs, all calls, "
+        "all results, or error results (%(default)s)",
     )
     parser.add_argument(
-        "--port", type=_port, help="of a server that has to be started (8765, or a free one)"
+        "--port", type=_port, help="port of the server, if one is started (8765, or a free port)"
     )
     parser.add_argument(
-        "--print", action="store_true", help="print the environment and the command, run nothing"
+        "--print",
+        action="store_true",
+        help="print the environment and the command without running it",
     )
     _db(parser)
 
@@ -357,69 +377,75 @@ def _tap(commands: argparse._SubParsersAction[_Parser]) -> None:
 def _batch(commands: argparse._SubParsersAction[_Parser]) -> None:
     parser = commands.add_parser(
         "batch",
-        help="many runs with what is expected of them",
-        description="Make all runs of a batch, cases by models by variants by repetitions, and say "
-        "what came of them. SPEC is a file of YAML or JSON: docs/batch.md. Ctrl-C stops it, and "
-        "--resume goes on.",
-        epilog="Exit codes: 0 every case passes; 1 one does not, or a variant is worse; 2 the SPEC "
-        "cannot be read; 3 some runs are unknown, need a person or were not made; 130 ended by "
-        "Ctrl-C.",
+        help="make many runs and check the results",
+        description="Make all runs of a batch (cases × models × variants × repetitions) and report "
+        "the results. SPEC is a YAML or JSON file: docs/batch.md. Ctrl-C stops the batch; "
+        "--resume continues it.",
+        epilog="Exit codes: 0 every case passes; 1 a case fails, or a variant is worse; 2 the "
+        "SPEC cannot be read; 3 some runs are unknown, need a decision or were not made; "
+        "130 ended by Ctrl-C.",
     )
-    parser.add_argument("spec", type=Path, metavar="SPEC", help="builtin is the shipped suite")
-    parser.add_argument("--json", action="store_true", help="each run as it ends, then one object")
+    parser.add_argument("spec", type=Path, metavar="SPEC", help="builtin is the built-in suite")
+    parser.add_argument(
+        "--json", action="store_true", help="print each run as it ends, then one object"
+    )
     for option, form in (
         ("junit", "JUnit XML"),
-        ("csv", "CSV, a row for each run"),
-        ("html", "one page of HTML"),
+        ("csv", "CSV, one row per run"),
+        ("html", "one HTML page"),
         ("markdown", "Markdown"),
     ):
         parser.add_argument(f"--{option}", type=Path, metavar="FILE", help=f"the report as {form}")
     parser.add_argument("--seed", type=_whole, metavar="N", help="the order of the cases")
     parser.add_argument(
-        "--max-cost", type=_dollars, metavar="USD", help="pause before this is spent"
+        "--max-cost", type=_dollars, metavar="USD", help="pause before this amount is spent"
     )
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="go on with the newest batch of the same SPEC; what is finished is not repeated",
+        help="continue the newest batch of the same SPEC; finished runs are not repeated",
     )
     parser.add_argument(
         "--retry-unknown",
         action="store_true",
-        help="with --resume: repeat the runs whose outcome is unknown",
+        help="with --resume: repeat runs whose outcome is unknown",
     )
     for flag, name, words in (
-        ("filter", "CASE", "only the cases of this id; * stands for any letters"),
-        ("allow", "NAME|all", "run this tool's calls, which is no mock"),
+        ("filter", "CASE", "only cases with this id; * matches any characters"),
+        ("allow", "NAME|all", "run the calls of this tool, which is not a mock"),
     ):
         parser.add_argument(
             f"--{flag}", nargs="+", action="extend", default=[], metavar=name, help=words
         )
     parser.add_argument(
-        "--stop-early", action="store_true", help="stop when each comparison has its verdict"
+        "--stop-early", action="store_true", help="stop when each comparison has a verdict"
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="how many runs, tokens and dollars at most"
+        "--dry-run",
+        action="store_true",
+        help="print the maximum number of runs, tokens and dollars, and run nothing",
     )
     parser.add_argument(
         "--engine",
         metavar="ADDRESS",
-        help="make the runs in N processes (local:N), or on the workers of a Dask scheduler "
-        "(tls://HOST:PORT, tcp://HOST:PORT); needs the extra cluster",
+        help="make the runs in N processes (local:N) or on the workers of a Dask scheduler "
+        "(tls://HOST:PORT, tcp://HOST:PORT); needs the extra `cluster`",
     )
     parser.add_argument(
         "--engine-trusted",
         action="store_true",
-        help="take a tcp:// scheduler beyond this machine: whoever reaches it runs code on its "
-        "workers and here",
+        help="accept a tcp:// scheduler on another machine; anyone who can reach it can run "
+        "code on its workers and here",
     )
-    parser.add_argument("--env-file", type=Path, metavar="FILE", help="keys from FILE, not ./.env")
+    parser.add_argument(
+        "--env-file", type=Path, metavar="FILE", help="read keys from FILE instead of ./.env"
+    )
     _db(parser)
 
 
 def _whole(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) < 2**63):
-        raise argparse.ArgumentTypeError(f"a whole number from 0, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 0, not {text!r}")
     return int(text)
 
 
@@ -429,12 +455,14 @@ def _dollars(text: str) -> float:
     except ValueError:
         dollars = 0.0
     if not 0 < dollars < float("inf"):
-        raise argparse.ArgumentTypeError(f"US dollars are a number above 0, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected US dollars above 0, not {text!r}")
     return dollars
 
 
 def _db(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--db", type=Path, metavar="FILE", help="default: the user's data folder")
+    parser.add_argument(
+        "--db", type=Path, metavar="FILE", help="default: in the user's data folder"
+    )
 
 
 def _port(text: str) -> int:
@@ -443,7 +471,7 @@ def _port(text: str) -> int:
     except ValueError:
         port = -1
     if not 0 <= port <= 65535:
-        raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, not {text!r}")
     return port
 
 
@@ -453,7 +481,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"seconds are a number above 0, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, not {text!r}")
     return seconds
 
 

@@ -58,7 +58,7 @@ def resource(folder: Literal["templates", "static"]) -> Path:
     for place in (APP / "_data" / folder, APP.parent.parent / folder):
         if place.is_dir():
             return place
-    raise PlaygroundError(f"The installation has no {folder} folder; install {NAME} again.")
+    raise PlaygroundError(f"The installation has no folder {folder}. Reinstall {NAME}.")
 
 
 def set_umask() -> int:
@@ -80,10 +80,10 @@ def read_file(path: Path, most: int, *, plain: bool = False) -> bytes:
         status = os.fstat(file.fileno())
         is_plain = stat.S_ISREG(status.st_mode)
         if plain and not is_plain:
-            raise OSError(errno.EINVAL, "it is not a plain file")
+            raise OSError(errno.EINVAL, "it is not a regular file")
         content = b"" if is_plain and status.st_size > most else file.read(most + 1)
     if len(content) > most or (is_plain and status.st_size > most):
-        raise OSError(errno.EFBIG, f"it is larger than {most >> 20} MiB, the most that is read")
+        raise OSError(errno.EFBIG, f"it is larger than {most >> 20} MiB, the limit")
     return content
 
 
@@ -128,13 +128,13 @@ def load_env(
         raise BadInput(sentence) from None
     warnings = []
     if os.name == "posix" and mode & 0o077:
-        warnings.append(f"Others can read {path}; run: chmod 600 {path}")
+        warnings.append(f"Other users can read {path}. Run: chmod 600 {path}")
     values = {name: value for name, value in variables.items() if value}
     if env_file is None:
         # The folder may be untrusted; a file named on the command line is the user's own.
         foreign = [name for name in values if not _fit(name, values, environ)]
         warnings += [
-            f"{name} in {path} was ignored; set it in the shell or name the file with --env-file."
+            f"{name} in {path} was ignored. Set it in the shell, or name the file with --env-file."
             for name in foreign
         ]
         values = {name: value for name, value in values.items() if name not in foreign}
@@ -177,8 +177,8 @@ def read_token(db: Path, environ: Mapping[str, str] = os.environ) -> str | None:
     if named:
         if not TOKEN.fullmatch(named):
             raise BadInput(
-                "PLAYGROUND_TOKEN must be 8 to 256 of the characters A-Z a-z 0-9 . _ ~ -; "
-                "set another, or unset it to have one made."
+                "PLAYGROUND_TOKEN must have 8 to 256 of the characters A-Z a-z 0-9 . _ ~ -. Set "
+                "another, or unset it to have one generated."
             )
         return named
     try:
@@ -207,8 +207,8 @@ def read_or_make_token(db: Path, environ: Mapping[str, str] = os.environ) -> str
             file.write(token + "\n")
     except OSError as error:
         raise PlaygroundError(
-            f"The token cannot be saved in {path} ({error.strerror}); "
-            "make the folder writable, set PLAYGROUND_TOKEN, or choose another --db."
+            f"The token cannot be saved in {path} ({error.strerror}). Make the folder writable, "
+            "set PLAYGROUND_TOKEN, or choose another --db."
         ) from error
     return token
 

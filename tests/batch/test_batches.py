@@ -375,11 +375,11 @@ async def test_it_stops_when_all_is_decided(tmp_path: Path) -> None:
 async def test_a_limit_needs_a_price(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         models = [{"profile": "openai", "model": "no-such-model"}]
-        with pytest.raises(BadInput, match="a price is not known"):
+        with pytest.raises(BadInput, match="a price is unknown"):
             await plan_batch(engine, a_spec(a_case("a"), models=models, max_cost=1))
         plan = await plan_batch(engine, a_spec(a_case("a"), models=models))
         assert plan.most_price is None
-        with pytest.raises(BadInput, match="There is no tool and no group of tools 'nothing'"):
+        with pytest.raises(BadInput, match="There is no tool or tool group 'nothing'"):
             await plan_batch(engine, a_spec(a_case("a", tools=["nothing"])))
         with pytest.raises(BadInput, match="/cases/0/settings/max_turns"):
             await plan_batch(engine, a_spec(a_case("a", settings={"max_turns": 0})))

@@ -154,7 +154,7 @@ async def test_what_nobody_knows_of_is_unknown_and_stays_so(tmp_path: Path) -> N
         await anew.resume(batch)
         assert (await ended(anew, batch))[f"{key.case}1"] == "unknown"
         rows = {row.place[0]: row for row in await run_rows(here.database, batch)}
-        assert "under way at tcp://gone:1" in json.loads(rows[key.case].body)["detail"]
+        assert "during this run at tcp://gone:1" in json.loads(rows[key.case].body)["detail"]
 
 
 async def test_a_stop_is_passed_on_and_its_session_kept(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_what_an_engine_may_be() -> None:
         assert read_engine(sound, trusted=False) == EngineAddress(url=sound)
     far = "tcp://far.example:8786"
     assert read_engine(far, trusted=True) == EngineAddress(url=far)
-    with pytest.raises(BadInput, match=r"runs code on each of its workers and.*here"):
+    with pytest.raises(BadInput, match=r"can run code on its workers and.*this machine"):
         read_engine(far, trusted=False)
     wrong = ("local:0", "local:65", "local", "http://a:1", "tcp://a", "tls://a:1/x", "tcp://u@a:1")
     behind = ("tcp://127.0.0.1:1?x", "tcp://127.0.0.1:1#y", "tcp://127.0.0.1:1\n")
@@ -324,7 +324,7 @@ async def test_versions_are_compared_first() -> None:
     assert other == "Python 3.12 and not 3.11, distributed none and not 2026.8.0"
     for about, words in (
         (("id", {**HERE, "Playground": "0"}), "has Playground 0 and not 1"),
-        (ModuleNotFoundError("No module named 'playground'"), "has no Playground"),
+        (ModuleNotFoundError("No module named 'playground'"), "has not a Playground"),
     ):
         workers, _ = dask({"tcp://w:1": about})  # type: ignore[dict-item]
         with pytest.raises(BadInput, match=words):
@@ -393,7 +393,7 @@ async def test_a_run_is_pinned_to_one_process_and_lost_with_it() -> None:
             await asyncio.sleep(0)
         client.workers = {}
         await workers._find()
-        with pytest.raises(RunLost, match="was lost while"):
+        with pytest.raises(RunLost, match="was lost during"):
             await making
         assert client.cancelled == 1
         client.workers = {"tcp://w:1": ("second", HERE)}  # its nanny started another one

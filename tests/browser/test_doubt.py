@@ -23,7 +23,7 @@ EVENT: dict[str, Any] = {
     "config": {"result": "{{title}} is in the calendar."},
 }
 PROMPT = "Add an event tomorrow at noon. [[fault:args-wrong-types]]"
-SAID = "/title is 12345, an integer; the schema wants a string."
+SAID = "/title is 12345, an integer; the schema requires a string."
 
 WATCH = """() => {
   window.doubts = [];

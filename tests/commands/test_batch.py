@@ -74,7 +74,7 @@ def test_what_is_finished_is_not_made_again(typed: Typed, tmp_path: Path) -> Non
     write(tmp_path, PARIS)
     code, _, told = typed("batch", "spec.yaml", "--resume")
     assert code == 2
-    assert "No batch of this SPEC was started in this database" in told
+    assert "This database has no batch of this SPEC" in told
     assert typed("batch", "spec.yaml")[0] == 0
     code, out, _ = typed("batch", "spec.yaml", "--resume", "--json", "--max-cost", "9")
     assert code == 0
@@ -133,7 +133,7 @@ def test_a_call_that_no_rule_decides_needs_a_person(typed: Typed, tmp_path: Path
     write(tmp_path, PARIS, tools=[{**TOOL, "answered_by": "person", "config": {}}])
     code, out, _ = typed("batch", "spec.yaml", "--allow", "get_weather")
     assert code == 3
-    assert "needs a person: paris" in out
+    assert "needs a decision: paris" in out
     code, _, told = typed("batch", "spec.yaml")
     assert code == 0
     assert "it is a mock here" in told

@@ -142,7 +142,7 @@ def test_a_failed_run_is_1_and_a_limit_is_3(
     code, events, said = told(typed, tmp_path, prompt="[[fault:http-400]] hello")
     assert (code, of(events, "response_failed")[0]["status"]) == (1, 400)
     assert said.startswith("playground: ")
-    assert "in the page.\n" in said
+    assert "on the page.\n" in said
     limited = ("--tools", "examples", "--allow", "all", "--max-turns", "2")
     code, events, said = told(typed, tmp_path, *limited, prompt="[[fault:loop]] 17 * 23")
     assert (code, events[-1]["kind"], events[-1]["limit"]) == (3, "run_paused", "max_turns")
@@ -152,7 +152,7 @@ def test_a_failed_run_is_1_and_a_limit_is_3(
     code, events, _ = told(typed, tmp_path, "--profile", "openai")
     assert (code, of(events, "response_failed")[0]["failure"]) == (1, "no_key")
     code, _, said = told(typed, tmp_path, "--profile", "lmstudio")
-    assert (code, said.splitlines()[0]) == (1, "playground: Choose a model; none is named.")
+    assert (code, said.splitlines()[0]) == (1, "playground: No model is named. Choose one.")
 
 
 @contextmanager
@@ -291,7 +291,7 @@ def test_a_typed_address_gets_the_key_but_not_over_plain_http(
         assert code == code_without == 1
         with_key, without = provider.seen
     assert (f"Bearer {key}".encode() in with_key, b"uthorization" in without) == (sent, False)
-    assert ("OPENAI_API_KEY is not sent to" in said) is not sent
+    assert ("OPENAI_API_KEY was not sent to" in said) is not sent
     assert "is not sent" not in said_without
 
 
@@ -369,8 +369,8 @@ def test_a_run_that_is_ended_says_where_the_session_waits(
     ended, session, said = interrupted(tmp_path, typed, signals=signals)
     assert ended in codes
     assert said == (
-        f"playground: The run was stopped. Session {session} waits where `playground serve` shows "
-        "it.\n"
+        f"playground: The run was stopped. It is session {session}. To continue, start: "
+        "playground serve\n"
     )
 
 
@@ -380,7 +380,10 @@ def test_it_stops_the_run_on_the_server_too(tmp_path: Path, typed: Typed) -> Non
         ended, session, said = interrupted(tmp_path, typed, "--db", "run.db", signals=(INT,))
         assert ended == 130
         place = f"{server.url}/sessions/{session}"
-        assert said == f"playground: The run was stopped. Session {session} waits at {place}.\n"
+        assert (
+            said
+            == f"playground: The run was stopped. It is session {session}. Continue it at {place}\n"
+        )
 
 
 TWICE = """
@@ -423,4 +426,4 @@ def test_a_second_ctrl_c_leaves_a_moment_to_end_and_not_longer(
     )
     assert (done.returncode, done.stdout) == (130, out)
     assert done.stderr.count("\n") == (0 if out else 1)
-    assert out or done.stderr.startswith("playground: Ended before the run")
+    assert out or done.stderr.startswith("playground: The program ended before the run")

@@ -284,7 +284,7 @@ def test_printed_lines(tmp_path: Path, typed: Typed, stub: Stub) -> None:
     assert SECRET in Path(path).read_text()
     assert Path(path).stat().st_mode & 0o777 == 0o600
     assert stub.url in said
-    assert "/taps/tap1/revoke" not in stub.paths(), "it stays until it is revoked"
+    assert "/taps/tap1/revoke" not in stub.paths(), "it stays active until you revoke it"
     assert [path.name for path in (tmp_path / "a.db.taps").iterdir()] == ["tap1"]
 
 
@@ -299,7 +299,7 @@ def test_printed_lines(tmp_path: Path, typed: Typed, stub: Stub) -> None:
         (("claude", "-p", "hi"), 2, "playground --help"),
         (("there", "--upstream", "nobody"), 2, "There is no agent"),
         (("gemini", "--upstream", "nobody"), 2, "nothing like nobody"),
-        (("gemini", "--upstream", "anthropic"), 2, "Gemini CLI speaks gemini"),
+        (("gemini", "--upstream", "anthropic"), 2, "Gemini CLI uses gemini"),
         (("gemini", "--stop-at", "all"), 2, "invalid choice"),
     ],
 )

@@ -42,10 +42,10 @@ def test_a_tool_of_a_provider_is_left_out_of_a_list_with_a_sentence(
     path.write_text(json.dumps([MOCK, {"type": "bash_20250124", "name": "bash"}]))
     assert [tool["name"] for tool in read_tools(path)] == ["a"]
     errors = capsys.readouterr().err
-    assert "bash is left out." in errors
+    assert "bash was left out." in errors
     assert "run by the client" in errors
     path.write_text(json.dumps([{"type": "web_search"}]))
-    with pytest.raises(BadInput, match="no tool that can be used"):
+    with pytest.raises(BadInput, match="has no usable tool"):
         read_tools(path)
 
 
@@ -103,5 +103,5 @@ def test_a_file_of_more_tools_than_are_read_is_refused_whole(
     path.write_text(json.dumps([MOCK | {"name": name} for name in "abc"]))
     assert len(read_tools(path)) == 3
     monkeypatch.setattr("playground.commands.run.import_tools", partial(import_tools, most=2))
-    with pytest.raises(BadInput, match=r"many\.json holds more than 2 tools"):
+    with pytest.raises(BadInput, match=r"many\.json has more than 2 tools"):
         read_tools(path)

@@ -66,7 +66,7 @@ def test_a_pipe_is_read_unless_only_plain_files_are(pipe: Path) -> None:
     [
         (
             ("batch", "spec.json", "--dry-run"),
-            "names './pipe': Cannot read pipe (it is not a plain",
+            "names './pipe': Cannot read pipe (it is not a regular",
         ),
         (("batch", "/dev/zero"), "larger than 8 MiB"),
         (("run", "x", "--tools", "/dev/zero"), "larger than 8 MiB"),

@@ -45,7 +45,7 @@ def answered(*parts: list[Event], told: bool = True) -> list[Event]:
 def pause_of(found: list[Command]) -> str:
     (one,) = found
     if isinstance(one, Record) and isinstance(one.event, RunPaused):
-        assert "44 calls were left out" in one.event.message
+        assert "44 calls that were not kept" in one.event.message
         return one.event.limit
     assert isinstance(one, SendRequest)
     return ""

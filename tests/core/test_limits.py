@@ -280,7 +280,7 @@ def test_a_limit_that_cannot_hold_says_so_once_in_a_run() -> None:
         events = [*begun(**limits), *answered(1)]
         (message,) = warned(events)
         assert said in message
-        assert "cannot hold" in message
+        assert "can't be enforced" in message
         (command,) = next_commands(session(*events))
         assert isinstance(command, Record)
         assert next_commands(session(*events, command.event)) == [AUTO]

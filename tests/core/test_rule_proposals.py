@@ -98,9 +98,9 @@ NONE: list[tuple[str, list[Event], dict[str, Any], str]] = [
     ("not before a denial", ONE, {"own": (ASK, DENY_ROME)}, "must not come before"),
     ("nor before one switched off", ONE, {"own": (ASK, replace(DENY_ROME, enabled=False))},
      "must not come before"),
-    ("what denies it comes first", ONE, {"own": (Rule("*", "deny"),)}, "is asked first"),
-    ("nor before a stop", ONE, {"own": (STOP,), "action": "deny"}, "is asked first"),
-    ("over a denial that holds always", ONE, {"always": (DENY_ROME,)}, "which holds always"),
+    ("what denies it comes first", ONE, {"own": (Rule("*", "deny"),)}, "comes first"),
+    ("nor before a stop", ONE, {"own": (STOP,), "action": "deny"}, "comes first"),
+    ("over a denial that holds always", ONE, {"always": (DENY_ROME,)}, "permanent rule"),
     ("behind the session's own", ONE, {"own": (ASK,), "scope": "always"}, "for this session"),
     ("there is one", ONE, {"own": (BOUND,)}, "renew it"),
     ("denied", ONE, {"denied": [("get_weather", '{ "city": "Paris" }')]}, "by hand"),
@@ -111,17 +111,17 @@ NONE: list[tuple[str, list[Event], dict[str, Any], str]] = [
     ("the same, here", [*LATER, *turn(2, call(0)), checked("2.0")],
      {"of": "2.0", "exact": True}, "by hand"),
     ("unsatisfied", [*ONE[:-1], checked("1.0", BROKEN)], {}, "schema"),
-    ("cautioned", [*ONE[:-1], checked("1.0", Problem("caution", "x"))], {}, "second look"),
-    ("malformed", [*ONE[:-1], checked("1.0", Problem("malformed", "x"))], {}, "not sound"),
+    ("cautioned", [*ONE[:-1], checked("1.0", Problem("caution", "x"))], {}, "must be reviewed"),
+    ("malformed", [*ONE[:-1], checked("1.0", Problem("malformed", "x"))], {}, "invalid arguments"),
     ("the user's tool", [*begun(), *turn(1, call(0, "ask")), checked("1.0")], {}, "by the user"),
     ("no tool", [*begun(), *turn(1, call(0, "gone")), checked("1.0")], {}, "no tool gone"),
-    ("cut", [*begun(), *turn(1, call(0), reason="length"), checked("1.0")], {}, "did not end"),
+    ("cut", [*begun(), *turn(1, call(0), reason="length"), checked("1.0")], {}, "finish reason"),
     ("a word unknown", [*begun(), *turn(1, call(0), reason="other"), checked("1.0")], {},
-     "did not end"),
+     "finish reason"),
     ("doubled", [*begun(), *turn(1, call(0, provider_id="a"), call(1, provider_id="a")),
      checked("1.0"), checked("1.1")], {}, "same id"),
     ("every tool is no tool", [*begun(), *turn(1, call(0, "*")), checked("1.0")],
-     {"action": "deny"}, "No rule can name"),
+     {"action": "deny"}, "A rule needs an existing tool"),
     ("digits", [*begun(), *turn(1, call(0, arguments=HUGE)), checked("1.0")], {"exact": True},
      "digits"),
     ("beyond a double", [*begun(), *turn(1, call(0, arguments='{"n":1e400}')), checked("1.0")],
@@ -184,7 +184,7 @@ def test_it_is_not_asked_before_one_that_asks_about_some_arguments(
 ) -> None:
     found = proposed(*ONE, always=(always,), exact=exact)
     assert (found.rule is not None) == offered
-    assert ("which holds always" in found.why_not) != offered
+    assert ("permanent rule" in found.why_not) != offered
     assert proposed(*ONE, always=(always,), action="deny").rule is not None
     kept = proposed(*ONE, own=(always,))  # in one list it stands behind it
     assert kept.place == (0 if not always.when else 1) or always.tool == "look"

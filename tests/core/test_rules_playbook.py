@@ -147,7 +147,7 @@ HELD = [*TWO, CallDecided("1.1", "run", by="rule", rule="W", rule_id="r1", diges
 FREE = [*HELD, run("1.0"), *ran("1.0")]
 LOOK = Rule("look", "run", words="W", id="r1")
 BEGINS: list[Command] = [RunCall("1.1", 1, '{"city":"Paris"}')]
-GONE = "The rule “W” decided this call, and no longer does."
+GONE = "The rule “W” decided this call, but no longer does."
 STILL: list[tuple[str, tuple[Rule, ...], str]] = [
     ("as it was", (LOOK,), ""),
     ("said otherwise", (replace(LOOK, words="other"),), ""),
@@ -251,13 +251,13 @@ LEFT: list[tuple[str, list[Event], Rule, str]] = [
     ("a denial, too", ONE, rule("deny", here="t", **LATE), "after this call was made"),
     ("written later, here", ONE, rule("run", here="s", **LATE), ""),
     ("written before", ONE, rule("run", since_ms=1_000), ""),
-    ("unsatisfied", [*ONE[:-1], checked("1.0", Problem("schema", "x"))], rule("run"), "second"),
-    ("cautioned", [*ONE[:-1], checked("1.0", Problem("caution", "x"))], rule("run"), "second"),
+    ("unsatisfied", [*ONE[:-1], checked("1.0", Problem("schema", "x"))], rule("run"), "reviewed"),
+    ("cautioned", [*ONE[:-1], checked("1.0", Problem("caution", "x"))], rule("run"), "reviewed"),
     ("noted", [*ONE[:-1], checked("1.0", Problem("note", "x"))], rule("run"), ""),
     ("cautioned and answered", [*ONE[:-1], checked("1.0", Problem("caution", "x"))],
      rule("answer"), ""),
     ("a refusal", [*begun(), *turn(1, call(0), reason="refusal"), checked("1.0")], rule("run"),
-     "second"),
+     "reviewed"),
     ("a word unknown", [*begun(), *turn(1, call(0), reason="other"), checked("1.0")],
      rule("run"), "an unknown finish reason"),
     ("denied, proposed", DENIED, rule("run", proposed=True), "You denied this call before"),

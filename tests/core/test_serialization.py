@@ -30,10 +30,10 @@ for _ in range(200):
     ("event", "said"),
     [
         (PromptAdded(7), "text must be a text"),  # type: ignore[arg-type]
-        (PromptAdded("a", (Content("video"),)), "type must be a word"),  # type: ignore[arg-type]
+        (PromptAdded("a", (Content("video"),)), "type must be one of"),  # type: ignore[arg-type]
         (PartStarted(True, "text"), "index must be a whole number"),
         (PartStarted(2**70, "text"), "index must be a whole number"),
-        (PartStarted(0, "text", meta={"a": DEEP}), "meta must be JSON of a sound depth"),
+        (PartStarted(0, "text", meta={"a": DEEP}), "meta must be JSON that is not nested too deep"),
         (ResponseStarted(200, {"a": 1}), "headers must be a text"),  # type: ignore[dict-item]
         (ResponseStarted(200, []), "headers must be an object"),  # type: ignore[arg-type]
         (ResponseEnded("stop", cost=float("inf")), "cost must be a number"),

@@ -59,7 +59,7 @@ async def test_calls_beyond_the_limit_are_counted_and_go_nowhere(
         assert sum(one.part_kind == "call" for one in events_of(log, PartStarted)) == 3
         (told,) = [one for one in events_of(log, Warned) if one.code == "calls_left_out"]
         assert told.meta == {"count": 4, "most": 3}
-        assert told.message.startswith("This answer made 4 calls more than the 3 that are taken")
+        assert told.message.startswith("This answer made 4 calls more than the limit of 3")
         sent = session.turns[1].request.body
         assert sent.count("noted") == 3
         kept = b"".join(chunk.data for chunk in await engine.log.chunks(session.id, 1))

@@ -129,7 +129,7 @@ def test_what_fits_did_not_run_although_it_does_not_fit(city: str, anyway: bool)
 
 def test_what_was_not_shown_whole_is_not_run() -> None:
     length = len(SOUND.call("1.0").raw)
-    with pytest.raises(Refused, match="Not all of the arguments were shown"):
+    with pytest.raises(Refused, match="Some arguments were hidden"):
         decision_event(SOUND, "1.0", DecisionRequest("run", SEEN, seen=length - 1))
     for asked in (
         DecisionRequest("run", SEEN, seen=length),
@@ -162,5 +162,5 @@ def test_only_an_answer_has_images() -> None:
     answer = decision_event(SOUND, "1.0", DecisionRequest("answer", SEEN, images=(dot,)))
     assert answer.images == (dot,)
     for word in ("run", "deny"):
-        with pytest.raises(BadInput, match="Only an answer has images"):
+        with pytest.raises(BadInput, match="Only an answer can have images"):
             decision_event(SOUND, "1.0", DecisionRequest(word, SEEN, images=(dot,)))

@@ -63,12 +63,17 @@ FAULTS: Sequence[tuple[str, list[float], str, str]] = (
     ("http-500-then-ok-1", [1.0], "idle", ""),
     ("http-529", [1.0, 2.0], "failed", "529"),
     ("http-429-retry-3", [3.0, 3.0], "failed", "It asks to wait 3 s."),
-    ("http-429-retry-3600", [], "failed", "It asks to wait 3600 s; not waited for by itself."),
+    (
+        "http-429-retry-3600",
+        [],
+        "failed",
+        "It asks to wait 3600 s, too long for an automatic retry.",
+    ),
     ("http-429-date", [1.0, 2.0], "failed", "429"),
     ("http-429-junk", [1.0, 2.0], "failed", "429"),
     ("http-401", [], "failed", "401"),
     ("json-error-200", [], "failed", ""),
-    ("half-headers", [], "failed", "broke off in the head of its answer"),
+    ("half-headers", [], "failed", "broke off in the headers of its answer"),
     ("close-at-once", [1.0, 2.0], "failed", "without an HTTP answer"),
     ("cut-after-6", [], "interrupted", ""),
     ("error-mid", [], "failed", ""),
@@ -208,7 +213,7 @@ async def test_a_deleted_session_starts_and_changes_nothing(tmp_path: Path) -> N
             runner.settings(session_id, replace(settings, model="other")),
             runner.decide(session_id, "1.0", DecisionRequest("run", "x")),
         ):
-            with pytest.raises(Conflict, match="restore it first"):
+            with pytest.raises(Conflict, match="Restore it"):
                 await what
         await runner.advance(session_id)
         async with engine.sessions.holding(session_id) as live:
@@ -372,7 +377,7 @@ async def test_what_was_not_obeyed_is_said_right_before_the_end(
         assert session.turns[0].request.choice == ToolChoice("required")
         log = [one.event for one in await engine.log.events(session_id)]
         place = next(i for i, event in enumerate(log) if isinstance(event, ResponseEnded))
-        said = Warned("choice_ignored", "Asked for required, but the model made no call.")
+        said = Warned("choice_ignored", "tool_choice is required, but the model made no call.")
         assert log[place - 1] == said
         end = log[place]
         assert isinstance(end, ResponseEnded)

@@ -154,7 +154,7 @@ def session_with(arguments: str, *, tapped: bool = False) -> Session:
 def test_the_turn_with_unsound_arguments_is_named(tapped: bool, text: str) -> None:
     sentence = explain_refusal(session_with(text, tapped=tapped), 3)
     assert sentence.startswith("The cause may be turn 2: the arguments of get_weather there are")
-    assert ("its agent" in sentence or "The agent sends them as they came" in sentence) == tapped
+    assert ("its agent" in sentence or "The agent sends them unchanged" in sentence) == tapped
 
 
 def test_no_turn_is_named_where_all_arguments_are_sound() -> None:

@@ -87,7 +87,7 @@ async def test_a_purged_session_is_gone_and_its_fork_has_all(tmp_path: Path) -> 
         assert bytes_before
         assert bytes_before == await engine.log.chunks(second)
         (engine.files / parent.id).mkdir(parents=True)
-        with pytest.raises(Conflict, match="delete it first"):
+        with pytest.raises(Conflict, match="Delete it first"):
             await manage_sessions.purge(engine, [parent.id])
         await engine.runner.delete(parent.id)
         assert await manage_sessions.bin_of(engine) == [parent.id]

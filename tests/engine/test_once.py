@@ -112,8 +112,8 @@ async def test_of_fifty_mixed_decisions_one_wins_and_the_others_hear_of_it(
         (call["id"], winner, "person")
     }
     assert {one["error"] for one in lost} <= {
-        "This call was decided already.",
-        "This card is out of date; look at the call again.",
+        "This call was already decided.",
+        "This card is out of date. Check the call again.",
     }
     await served_rested(clients[0], session_id)
     effects = tmp_path / "effects"

@@ -65,7 +65,7 @@ async def test_what_is_shown_is_what_is_sent(wire: str, tmp_path: Path) -> None:
         session = await rested(engine, session_id)
         assert session.state == "idle", session.turns[-1].failure
         assert (await seen(engine, session_id)).says == (
-            "There is no prompt yet: what you write is added at the end.",
+            "There is no prompt yet. Your text is added at the end.",
         )
         shown = await seen(engine, session_id, "Thanks.")
         await engine.runner.prompt(session_id, "Thanks.")

@@ -150,7 +150,7 @@ LISTS: tuple[tuple[bytes, str], ...] = (
     (answering(b'{"hello": 1}'), "names no model"),
     (answering(b'{"data": []}'), "no model yet"),
     (answering(b"[" * 9000), "not JSON"),
-    (answering(HTML, "404 Not Found", "text/html"), "no list of models there"),
+    (answering(HTML, "404 Not Found", "text/html"), "not list its models there"),
     (b"HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n{", "broke off"),
 )
 
@@ -171,7 +171,7 @@ async def test_a_server_that_is_not_there_is_told_how_to_start(tmp_path: Path) -
     async with serving(b"") as server:
         url = server.url
     async with running(tmp_path) as engine:
-        for name, words in (("llamacpp", "llama-server"), ("ours", "Is the server started?")):
+        for name, words in (("llamacpp", "llama-server"), ("ours", "Is the server running?")):
             known = SHIPPED[name].profile if name in SHIPPED else replace(OURS, key_name="")
             tested = await engine.providers.test(replace(known, base_url=url, model="m"))
             assert not tested.ok
@@ -208,4 +208,4 @@ async def test_a_silent_server_is_left_after_its_time(tmp_path: Path) -> None:
     async with serving(silent) as server, running(tmp_path) as engine:
         profile = replace(at(server.url), key_name="", first_byte_s=0.1)
         tested = await engine.providers.test(profile)
-        assert "answered nothing for 0.1 s" in tested.sentence
+        assert "sent nothing for 0.1 s" in tested.sentence

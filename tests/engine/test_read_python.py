@@ -464,7 +464,7 @@ async def test_read_when_class_needs_arguments_says_so(engine: Engine, tmp_path:
     (item,) = (await read_file(engine, tmp_path / "tools.py")).tools
     assert item.tool is None
     assert "Price() cannot be made without arguments" in item.problem
-    assert "Put an instance of it at the top of the file." in item.problem
+    assert "Create an instance at the top level of the file." in item.problem
 
 
 async def test_read_when_schema_raises_refuses_that_tool_alone(
@@ -543,20 +543,20 @@ async def test_read_when_file_differs_from_sent_text_says_so(
     write(tmp_path, {"tools.py": "def price(): ...\n"})
     imported = await read_file(engine, tmp_path / "tools.py", text="def other(): ...\n")
     assert [item.name for item in imported.tools] == ["price"]
-    assert "has another content than the text" in imported.notes[-1]
+    assert "differs from the text" in imported.notes[-1]
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"file": "tools.py"}, "The file is an absolute path; 'tools.py' is none."),
+    ({"file": "tools.py"}, "The file must be an absolute path. 'tools.py' is not."),
     ({"file": "/absent/tools.py"}, "There is no file /absent/tools.py"),
     ({"file": "/dev/zero"}, "There is no file /dev/zero"),
-    ({"text": "x = 1", "interpreter": "python3"}, "The interpreter is an absolute path"),
+    ({"text": "x = 1", "interpreter": "python3"}, "The interpreter must be an absolute path"),
     ({"text": " "}, "Name the path of a Python file, or send its text."),
     ({"text": "x = 1", "name": "../x.py"}, "'../x.py' is not the name of a file."),
     ({"text": "x = 1", "name": "a\0b.py"}, "cannot be the name of a file: it holds a NUL"),
     ({"text": "x = 1", "name": "a" * 300}, "cannot be the name of a file: File name too long."),
     ({"text": "x = 1", "others": {"a.py": "", "a.py/b": ""}}, "'a.py/b' cannot be the name"),
-    ({"text": "#" * 600_000}, "The text has more than 512 kB; split the file."),
+    ({"text": "#" * 600_000}, "The text has more than 512 kB. Split the file."),
     ({"file": "~absent-user/x.py"}, "There is no file ~absent-user/x.py"),
 ]
 
@@ -614,7 +614,7 @@ async def test_read_when_file_has_more_tools_than_are_taken_says_so(
     write(tmp_path, {**FRAMEWORKS, "tools.py": text})
     imported = await read_file(engine, tmp_path / "tools.py")
     assert len(imported.tools) == 500
-    assert imported.notes[-1] == "It has more than 500 tools; these are the first."
+    assert imported.notes[-1] == "It has more than 500 tools. Only the first are read."
 
 
 FORGED = (
@@ -644,7 +644,7 @@ async def test_read_when_file_forges_answer_refuses_it(
 ) -> None:
     write(tmp_path, {"tools.py": f"{FORGED}{answer}\nreader.json = json\n"})
     imported = await read_file(engine, tmp_path / "tools.py")
-    assert imported.problem == "What its process answered is not a list of tools."
+    assert imported.problem == "Its process did not return a list of tools."
 
 
 async def test_read_when_file_forges_long_problem_clips_it(engine: Engine, tmp_path: Path) -> None:
@@ -667,7 +667,7 @@ async def test_read_when_file_changes_meanwhile_does_not_run_it(
 
     monkeypatch.setattr(reading, "_content", change_afterwards)
     imported = await read_file(engine, tmp_path / "tools.py")
-    assert "has changed just now and was not run" in imported.problem
+    assert "has just changed and was not run" in imported.problem
     assert not (tmp_path / "ran").exists()
 
 
@@ -701,8 +701,8 @@ UNREAD: list[tuple[str, str, str]] = [
         "make",
         "It returns a function (price), which is only made when make() is called.",
     ),
-    ("if True:\n    def price(x: int): ...\n", "price", "the file's text gives no tool of this"),
-    ("price = lambda x: x\n", "price", "the file's text gives no tool of this name."),
+    ("if True:\n    def price(x: int): ...\n", "price", "the file's text has no tool of this"),
+    ("price = lambda x: x\n", "price", "the file's text has no tool of this name."),
 ]
 
 

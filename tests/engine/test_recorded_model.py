@@ -108,7 +108,9 @@ async def test_another_result_is_told_and_another_message_is_refused(
         session = await rested(engine, made)
         log = await engine.log.events(made)
         words = [one.message for one in events_of(log, Warned) if one.code == "left_recording"]
-        assert words == ["This answer was recorded after another call or result of get_weather."]
+        assert words == [
+            "This answer was recorded after a different call or result of get_weather."
+        ]
         assert (await bytes_of(engine, made))[2] == (await bytes_of(engine, first))[2]
 
         await engine.runner.prompt(made, "And in Rome?")
@@ -117,7 +119,7 @@ async def test_another_result_is_told_and_another_message_is_refused(
         assert session.turn.failure is not None
         message = session.turn.failure.message
         assert message.startswith("The recording ends here")
-        assert message.endswith("go on from here with that.")
+        assert message.endswith("continue with it.")
         assert not events_of(await engine.log.events(made), RetryScheduled)
 
         other = await played(engine, first, "Tell me a story.")
@@ -125,7 +127,7 @@ async def test_another_result_is_told_and_another_message_is_refused(
             failure = live.session.turns[-1].failure
         assert failure is not None
         assert "“Tell me a story.”" in failure.message
-        assert f"“{WEATHER}” stood. Send that one." in failure.message
+        assert f"“{WEATHER}” here" in failure.message
 
 
 @pytest.mark.parametrize(
@@ -180,7 +182,7 @@ async def test_a_deleted_session_is_not_played(tmp_path: Path, profile: str) -> 
         first = await recorded(engine, WEATHER, profile=profile)
         made = await play(engine, first)
         await engine.runner.delete(first)
-        with pytest.raises(Conflict, match="restore it first"):
+        with pytest.raises(Conflict, match="Restore it"):
             await play(engine, first)
         for purged in (False, True):
             if purged:
@@ -197,7 +199,7 @@ async def test_nothing_answered_is_nothing_to_play(tmp_path: Path) -> None:
         empty = await begun(engine)
         assert await tape(engine.log, empty) is None
         assert await tape(engine.log, "nobody") is None
-        with pytest.raises(BadInput, match="nothing to play"):
+        with pytest.raises(BadInput, match="nothing to replay"):
             await play(engine, empty)
-        with pytest.raises(BadInput, match="pace is one of"):
+        with pytest.raises(BadInput, match="pace must be one of"):
             await play(engine, empty, "7")

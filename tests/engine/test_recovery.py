@@ -171,10 +171,10 @@ async def test_a_cut_edit_is_judged_as_it_is(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         call = (await rested(engine, session_id)).waiting[0]
         assert [one.kind for one in call.problems] == ["schema"]
-        with pytest.raises(Refused, match="do not fit the schema"):
+        with pytest.raises(Refused, match="do not match the schema"):
             await engine.runner.decide(session_id, call.id, DecisionRequest("run", call.digest))
         unread = DecisionRequest("run", call.digest, anyway=True, seen=3)
-        with pytest.raises(Refused, match="Not all"):
+        with pytest.raises(Refused, match="Some arguments were hidden"):
             await engine.runner.decide(session_id, call.id, unread)
 
 

@@ -111,7 +111,7 @@ async def test_a_rule_decides_a_held_call_only_as_long_as_it_stands(
         slow = session.call("1.1")
         said = {
             "none": ("done", "ran", ""),
-            "deleted": ("waiting", "", "The rule “run slow” decided this call, and no longer does"),
+            "deleted": ("waiting", "", "The rule “run slow” decided this call, but no longer does"),
             "denied": ("done", "The user did not allow this call.", ""),
             "code": ("waiting", "", "slow has changed since the rule “run slow” was added"),
         }[change]

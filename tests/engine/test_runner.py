@@ -111,7 +111,7 @@ async def test_code_that_changes_while_a_decided_call_is_queued_is_not_run(tmp_p
         await engine.runner.cancel(session.id, "1.0")
         result = (await rested(engine, session.id)).call("1.1").result
         assert result is not None
-        assert (result.is_error, result.text.endswith("nothing was run.")) == (True, True)
+        assert (result.is_error, result.text.endswith("Nothing was run.")) == (True, True)
     assert effects(tmp_path) == 1
 
 

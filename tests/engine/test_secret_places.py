@@ -240,7 +240,7 @@ def pasted_request(name: str) -> bool:
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x"}]})
     url = "http://127.0.0.1:9/v1/chat/completions"
     imported = read_requests(f"curl {url} -H '{name}: 0' -d '{body}'")
-    return any("may hold a key" in note for note in imported.notes)
+    return any("may contain a key" in note for note in imported.notes)
 
 
 def env_file(name: str) -> bool:

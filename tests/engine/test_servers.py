@@ -48,7 +48,7 @@ async def test_from_kept_to_taken_and_changed(tmp_path: Path) -> None:
         assert (await servers.get("turncoat")).state == "new"
         with pytest.raises(BadInput, match="was not accepted yet"):
             await servers.list_tools("turncoat")
-        with pytest.raises(Conflict, match="not the one that was shown"):
+        with pytest.raises(Conflict, match="changed since it was shown"):
             await servers.accept("turncoat", "0" * 64)
         assert (await servers.get("turncoat")).state == "new"
 
@@ -117,7 +117,7 @@ async def test_what_a_server_needs_and_says_is_told_without_a_key(tmp_path: Path
         await engine.servers.save(server)
         await engine.servers.accept("gone", fingerprint(server))
         assert (await engine.servers.get("gone")).missing == ("NOT_THERE",)
-        with pytest.raises(BadInput, match="There is no NOT_THERE"):
+        with pytest.raises(BadInput, match="This server needs NOT_THERE"):
             await listed(engine.servers, "gone")
         loud = Server("loud", "/bin/sh", ("-c", 'echo "$A" >&2'), {"A": "${MY_API_KEY}"})
         await engine.servers.save(loud)
@@ -134,23 +134,29 @@ BAD: list[tuple[Mapping[str, Any], str]] = [
     ({"name": "a b", "command": "x"}, "needs a name"),
     ({"name": "a"}, "either a command or a URL"),
     ({"name": "a", "command": "x", "url": "http://x"}, "either a command or a URL"),
-    ({"name": "a", "command": "x", "autoApprove": ["*"]}, "no 'autoApprove'"),
-    ({"name": "a", "command": "x", "headers": {"b": "c"}}, "belong to a server with a URL"),
-    ({"name": "a", "url": "http://x", "args": ["b"]}, "belong to a server with a command"),
+    ({"name": "a", "command": "x", "autoApprove": ["*"]}, "no field 'autoApprove'"),
+    ({"name": "a", "command": "x", "headers": {"b": "c"}}, "Only a server with a URL"),
+    ({"name": "a", "url": "http://x", "args": ["b"]}, "Only a server with a command"),
     ({"name": "a", "url": "ftp://x"}, "Invalid URL"),
     ({"name": "a", "url": "http://user:pw@x"}, "Invalid URL"),
     ({"name": "a", "url": "http://${HOST}/mcp"}, "Invalid URL"),
     ({"name": "a", "command": "x", "cwd": "work"}, "absolute path"),
-    ({"name": "a", "command": "x\0y"}, "command is a text"),
-    ({"name": "a", "command": "x", "args": "y"}, "args is a list"),
-    ({"name": "a", "command": "x", "args": [3]}, "args is a text"),
+    ({"name": "a", "command": "x\0y"}, "command must be a text"),
+    ({"name": "a", "command": "x", "args": "y"}, "args must be a list"),
+    ({"name": "a", "command": "x", "args": [3]}, "args must be a text"),
     ({"name": "a", "command": "x", "env": {"A B": "c"}}, "cannot be a name in env"),
     ({"name": "a", "url": "http://x", "headers": {"A B": "c"}}, "cannot be a name in headers"),
-    ({"name": "a", "url": "http://x", "private": "yes"}, "private is true or false"),
-    ({"name": "a", "command": "x", "start_s": "9"}, "start_s is a number of seconds from 0.1 to"),
-    ({"name": "a", "command": "x", "call_s": 0}, "call_s is a number of seconds from 0.1 to 3600"),
-    ({"name": "a", "command": "x", "call_s": 3601}, "call_s is a number of seconds"),
-    ({"name": "a", "command": "x", "call_s": True}, "call_s is a number of seconds"),
+    ({"name": "a", "url": "http://x", "private": "yes"}, "private must be true or false"),
+    (
+        {"name": "a", "command": "x", "start_s": "9"},
+        "start_s must be a number of seconds from 0.1",
+    ),
+    (
+        {"name": "a", "command": "x", "call_s": 0},
+        "must be a number of seconds from 0.1 to 3600",
+    ),
+    ({"name": "a", "command": "x", "call_s": 3601}, "call_s must be a number of seconds"),
+    ({"name": "a", "command": "x", "call_s": True}, "call_s must be a number of seconds"),
     ({"name": "a", "command": "x", "env": {"MY_TOKEN": "abc"}}, "MY_TOKEN looks like a key"),
     ({"name": "a", "command": "x", "env": {"DB_PASSWORD": "abc"}}, "looks like a key"),
     ({"name": "a", "command": "x", "args": ["--api-key", "abc"]}, "--api-key looks like a key"),
@@ -158,7 +164,7 @@ BAD: list[tuple[Mapping[str, Any], str]] = [
     ({"name": "a", "command": "x", "args": ["sk-abcdefghijklmnop"]}, "looks like a key"),
     ({"name": "a", "url": "http://x", "headers": {"Authorization": "Bearer a"}}, "like a key"),
     ({"name": "a", "url": "http://x/mcp?token=abc"}, "token looks like a key"),
-    ({"name": "a", "command": "x", "env": {"A": CANARY}}, "holds the value of a key"),
+    ({"name": "a", "command": "x", "env": {"A": CANARY}}, "contains the value of a key"),
 ]
 GOOD: list[Mapping[str, Any]] = [
     {"name": "a", "command": "npx", "args": ["-y", "@scope/server", "/home/me/My notes"]},
@@ -255,7 +261,7 @@ async def test_a_rule_runs_what_was_accepted_and_asks_when_it_changes(tmp_path: 
         assert session.state == "waiting"
         (call,) = session.waiting
         assert call.cautioned
-        assert "not what was accepted" in call.problems[0].message
+        assert "after it was accepted" in call.problems[0].message
 
         await engine.runner.decide(session_id, call.id, DecisionRequest("run", call.digest))
         session = await rested(engine, session_id)

@@ -166,11 +166,11 @@ async def test_half_a_key_is_no_key(tmp_path: Path) -> None:
     ("wish", "error", "said"),
     [
         ({"fault": "cut_json", "decision": "answer"}, Refused, "needs the tool to run"),
-        ({"fault": "error", "decision": "run"}, Refused, "stands in for the tool"),
-        ({"fault": "error", "decision": "deny"}, Refused, "stands in for the tool"),
-        ({"fault": "boom"}, BadInput, "it is one of timeout"),
+        ({"fault": "error", "decision": "run"}, Refused, "replaces the tool"),
+        ({"fault": "error", "decision": "deny"}, Refused, "replaces the tool"),
+        ({"fault": "boom"}, BadInput, "Choose from timeout"),
         ({"fault": "error", "text": "mine"}, BadInput, "leave out text"),
-        ({"fault": "cut_json", "arguments": '{"city": 5}'}, Refused, "do not fit the schema"),
+        ({"fault": "cut_json", "arguments": '{"city": 5}'}, Refused, "do not match the schema"),
         ({"fault": ""}, BadInput, "run, answer or deny"),
     ],
 )

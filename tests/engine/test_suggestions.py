@@ -105,7 +105,7 @@ async def test_a_past_result_is_read_whole_and_what_is_none_is_told(tmp_path: Pa
         assert isinstance(events.events[-1].event, CallEnded)
         assert await past_result(log, "s", seq) == text_result("done")
         for session, place in (("s", 1), ("s", 0), ("s", 999), ("t", seq)):
-            with pytest.raises(NotFound, match="open the list again"):
+            with pytest.raises(NotFound, match="Open the list again"):
                 await past_result(log, session, place)
         await log.mark_deleted("s", 1)
         with pytest.raises(NotFound):

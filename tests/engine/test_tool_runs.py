@@ -201,7 +201,7 @@ async def test_the_model_reads_who_ended_a_call(tmp_path: Path, how: str, said: 
                 await engine.runner.delete(session_id)
         result = (await session_of(engine, session_id)).call(id).result
         assert result is not None
-        assert result.text == f"{said}what it had done by then is not undone."
+        assert result.text == f"{said}its effects so far are not undone."
         assert (result.kind, result.is_error) == ("interrupted", True)
 
 
@@ -296,7 +296,7 @@ async def test_there_is_an_end_to_the_background(tmp_path: Path) -> None:
         calls = [call.id for call in (await session_of(engine, session_id)).current_calls]
         for id in calls[:-1]:
             await engine.runner.put_behind(session_id, id)
-        with pytest.raises(Conflict, match="stop one"):
+        with pytest.raises(Conflict, match="Stop one"):
             await engine.runner.put_behind(session_id, calls[-1])
         await engine.runner.cancel(session_id, calls[-1])
         session = await rested(engine, session_id)

@@ -108,7 +108,7 @@ async def test_it_runs_with_the_digits_that_were_typed_and_tells_of_its_progress
         (TryRequest(TOOL, '{"n": "1"}'), Refused, "run it anyway"),
         (TryRequest(TOOL, ""), Refused, 'no "n"'),
         (TryRequest(TOOL, FINE, seen="of another time"), Conflict, "has changed"),
-        (TryRequest(Tool("ask", answered_by="person"), "{}"), Refused, "write the answer"),
+        (TryRequest(Tool("ask", answered_by="person"), "{}"), Refused, "Write the answer"),
     ],
 )
 async def test_what_may_not_run_does_not(
@@ -176,7 +176,7 @@ async def test_tries_of_one_page_share_a_scratch_session_until_it_is_forgotten(
 async def test_few_run_at_once_and_few_are_kept(tmp_path: Path) -> None:
     async with trying(tmp_path) as (made, fake):
         first = [await made.start(TryRequest(TOOL, FINE)) for _ in range(MOST_RUNNING)]
-        with pytest.raises(Refused, match="cancel one"):
+        with pytest.raises(Refused, match="Cancel one"):
             await made.start(TryRequest(TOOL, FINE))
         fake.go.set()
         for _ in range(MOST_TRIES):
@@ -231,7 +231,7 @@ async def test_what_was_drawn_without_asking_runs_where_nothing_is_said_against_
         if runs:
             await made.start(wanted)
         else:
-            with pytest.raises(Conflict, match="look at it again"):
+            with pytest.raises(Conflict, match="Check it again"):
                 await made.start(wanted)
 
 

@@ -93,7 +93,7 @@ TAMPERED: dict[str, tuple[str, str]] = {
     ),
     "a missing piece": (f"DELETE FROM chunks {ONE} start = 0", "are missing"),
     "no bytes": (f"DELETE FROM chunks {ONE} recording = 1", "0 bytes have SHA-256"),
-    "bytes of nobody": (f"UPDATE chunks SET recording = 9 {ONE} recording = 2", "does not know"),
+    "bytes of nobody": (f"UPDATE chunks SET recording = 9 {ONE} recording = 2", "not in the log"),
     "a text": (
         f"UPDATE events SET body = replace(body, '23', '24') {ONE} kind = 'part_ended'",
         "but ",
@@ -123,7 +123,7 @@ TAMPERED: dict[str, tuple[str, str]] = {
         "now, but ",
     ),
     "a mark": (f"UPDATE recordings SET masked = '[[2, 12]]' {ONE} number = 1", "marked as masked"),
-    "no end": (f"DELETE FROM recordings {ONE} number = 1", "how its bytes ended"),
+    "no end": (f"DELETE FROM recordings {ONE} number = 1", "the end of its bytes"),
     "what nobody can read": (
         f"UPDATE events SET body = 'no JSON' {ONE} kind = 'prompt_added'",
         "cannot be read",
@@ -141,14 +141,17 @@ TAMPERED: dict[str, tuple[str, str]] = {
     ),
     "a mark that is not JSON": (
         f"UPDATE recordings SET masked = '[[' {ONE} number = 1",
-        "cannot be looked at: JSONDecodeError",
+        "cannot be checked: JSONDecodeError",
     ),
     "a state": (f"UPDATE sessions SET state = 'failed' WHERE id = {FIRST}", 'has state "failed"'),
-    "a number of calls": (f"UPDATE sessions SET calls = 99 WHERE id = {FIRST}", "calls 99, and"),
+    "a number of calls": (f"UPDATE sessions SET calls = 99 WHERE id = {FIRST}", "calls 99, but"),
     "a row of the list": (f"DELETE FROM sessions WHERE id = {FIRST}", "not in the list"),
-    "a tool that was not called": (f"INSERT INTO called VALUES ({FIRST}, 'no')", '"no" as called'),
-    "a tool that was called": (f"DELETE FROM called {ONE} 1", '"calculator" was called'),
-    "a text nobody said": ("INSERT INTO found (rowid, text) VALUES (9999, 'ghost')", "in no "),
+    "a tool that was not called": (f"INSERT INTO called VALUES ({FIRST}, 'no')", 'call of "no"'),
+    "a tool that was called": (f"DELETE FROM called {ONE} 1", 'call of "calculator"'),
+    "a text nobody said": (
+        "INSERT INTO found (rowid, text) VALUES (9999, 'ghost')",
+        "to no session",
+    ),
     "a text not found": ("INSERT INTO found (found) VALUES ('delete-all')", "not in the index"),
 }
 
@@ -199,7 +202,9 @@ async def test_a_request_whose_bytes_changed_is_found(tmp_path: Path) -> None:
         written(engine.database.path, f"{changed} WHERE nth > 4")
         lines = [difference.line for difference in (await found_in(engine.database))[1]]
         assert lines
-        assert all("of its requests has other bytes than were sent" in line for line in lines)
+        assert all(
+            "of its requests differs from the bytes that were sent" in line for line in lines
+        )
 
 
 async def test_the_list_and_the_search_are_built_anew(tmp_path: Path) -> None:
@@ -221,7 +226,7 @@ async def test_the_list_and_the_search_are_built_anew(tmp_path: Path) -> None:
         done, found = await found_in(engine.database, mending=True)
         assert (done.mended, done.differences) == (1, len(found))
         assert [one.line for one in found if "the list has" not in one.says] == [
-            f'{one}:0: search does not know that "calculator" was called',
+            f'{one}:0: the call of "calculator" is not in the search index',
             f"{SEARCH}:0: {texts} texts are not in the index",
         ]
         assert (await engine.log.summary(one)) == before

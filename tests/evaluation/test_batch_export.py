@@ -135,11 +135,11 @@ def test_what_a_test_cannot_hold_is_noted() -> None:
     assert spec.cases[0].prompt == "Look."
     assert [expectation.kind for expectation in spec.cases[0].expect] == ["called"] * 2 + ["count"]
     assert notes == (
-        "The test is of the first prompt alone; the session has 2.",
-        "The images of the prompt are left out.",
-        "A call of gone, which is none of the tools, is not expected.",
-        "shell was denied, and is expected all the same: change that.",
-        "A call of shell had arguments that are no sound JSON.",
+        "The test covers only the first prompt; the session has 2.",
+        "The prompt's images were left out.",
+        "A call of gone, which is not one of the tools, is not expected.",
+        "shell was denied, but is expected. Change that if needed.",
+        "A call of shell had arguments that are not valid JSON.",
         "A number in the arguments of shell is rounded here.",
     )
 
@@ -154,11 +154,11 @@ def test_a_run_of_a_batch_keeps_what_was_expected_and_its_mocks() -> None:
     weather = spec.tools[0]
     assert not isinstance(weather, str)
     assert weather.config == play.WEATHER.config
-    assert file.notes == ("What is expected is what the batch expected of this run.",)
+    assert file.notes == ("The expectations are those of the batch for this run.",)
     assert not judge(session, spec.cases[0].expect)[0].passed
 
 
 def test_a_session_without_a_prompt_says_what_is_missing() -> None:
     file = write(SessionBundle(play.session(), "", ()))
-    assert file.notes == ("The session has no prompt: write one before you run this.",)
+    assert file.notes == ("The session has no prompt. Write one before you run this.",)
     assert json.loads(file.data)["cases"][0]["prompt"] == ""

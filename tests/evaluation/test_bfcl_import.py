@@ -107,22 +107,22 @@ MANY = {name: list(range(7)) for name in "abc"}
 @pytest.mark.parametrize(
     ("truth", "changes", "reason"),
     [
-        ([{"shape.area": {"base": ["ten"]}}], {}, "Its answer is not valid by the"),
-        ([{"shape.area": {"height": [1]}}], {}, "Its answer needs what is no parameter: height of"),
-        ([{"f": {}}], {}, "Its answer calls what is none of its functions: f."),
+        ([{"shape.area": {"base": ["ten"]}}], {}, "Its answer does not match the"),
+        ([{"shape.area": {"height": [1]}}], {}, "needs height, which is not a parameter of"),
+        ([{"f": {}}], {}, "Its answer calls f, which is not one of its functions."),
         ([{"shape.area": []}], {}, "Its answer has no parameters: shape.area."),
         ([{"shape.area": {"options": [MANY]}}], {}, f"more than {MOST_WRITTEN_OUT} values"),
-        ([3], {}, "Its answer is no call."),
-        (["shape.area(1/6)"], {}, "Its answer is a program, or a text, and no call of plain"),
-        (["A text."], {}, "Its answer is a program, or a text, and no call of plain values."),
+        ([3], {}, "Its answer is not a call."),
+        (["shape.area(1/6)"], {}, "Its answer is a program or a text, not a call with plain"),
+        (["A text."], {}, "Its answer is a program or a text, not a call with plain values."),
         ([], {"question": [[USER], [USER]]}, "It has several turns."),
-        ([], {"question": "Area?"}, "Its question is no list of messages."),
+        ([], {"question": "Area?"}, "Its question is not a list of messages."),
         ([], {"question": [[{"role": "assistant", "content": "Hi"}, USER]]}, "A message of the"),
         ([], {"question": [[{"role": "user", "content": " "}]]}, "It has no prompt."),
-        ([], {"function": None}, "It has no functions of its own"),
+        ([], {"function": None}, "It has no functions"),
         ([], {"function": [AREA, AREA]}, "Two of its functions are called shape_area."),
         ([], {"function": [{"name": "f", "parameters": {"type": "wrong"}}]}, "A function cannot"),
-        ([], {"id": "simple_python_9"}, "There is no answer to it in possible_answer."),
+        ([], {"id": "simple_python_9"}, "possible_answer has no answer to it."),
     ],
 )  # fmt: skip
 def test_what_cannot_be_taken_is_left_out_with_its_reason(
@@ -144,5 +144,5 @@ def test_a_file_that_is_none_is_refused_with_its_line() -> None:
     assert not is_bfcl('{"playground_batch": 1}')
     with pytest.raises(BadInput, match="Line 2"):
         read_bfcl(line() + "\n{", "")
-    with pytest.raises(BadInput, match="Line 1 is no object"):
+    with pytest.raises(BadInput, match="Line 1 is not an object"):
         read_bfcl("[]", "")

@@ -47,25 +47,26 @@ TWO = ('f {"city": "Oslo"}', 'g {"n": 1}')
 @pytest.mark.parametrize(
     ("expectation", "passes", "fails", "sentence"),
     [
-        ({"called": "f"}, ["f {}"], ["g {}", "g {}"], "f was not called: called was g 2 times."),
-        ({"called": "f"}, TWO, [], "f was not called: nothing was called; the answer is “Done.”."),
+        ({"called": "f"}, ["f {}"], ["g {}", "g {}"],
+         "f was not called: the calls were g 2 times."),
+        ({"called": "f"}, TWO, [], "f was not called: no tool was called; the answer is “Done.”."),
         ({"never": "f"}, ["g {}"], ['f {"a": 1}'],
          'f was called, and should not be; with {"a": 1}.'),
         ({"first": "f"}, TWO, ["g {}", "f {}"],
-         "The first call should be f; called was g, then f."),
+         "The first call should be f; the calls were g, then f."),
         ({"order": ["f", "g"]}, ["f {}", "f {}", "g {}"], ["g {}", "f {}"],
-         "The order should be f, then g; called was g, then f."),
+         "The order should be f, then g; the calls were g, then f."),
         ({"order": ["f", "f"]}, ["f {}", "g {}", "f {}"], ["f {}"],
-         "The order should be f, then f; called was f."),
+         "The order should be f, then f; the only call was f."),
         ({"count": 2, "of": "f"}, ["f {}", "g {}", "f {}"], ["f {}"],
-         "There should be 2 calls of f, not 1: called was f."),
-        ({"count": 1}, ["g {}"], TWO, "There should be 1 call, not 2: called was f, then g."),
+         "There should be 2 calls of f, not 1: the only call was f."),
+        ({"count": 1}, ["g {}"], TWO, "There should be 1 call, not 2: the calls were f, then g."),
         ({"no_call": False}, ["f {}"], [],
-         "Something should be called; nothing was called; the answer is “Done.”."),
-        ({"no_call": True}, [], ["f {}"], "Nothing should be called; called was f."),
+         "Something should be called; no tool was called; the answer is “Done.”."),
+        ({"no_call": True}, [], ["f {}"], "Nothing should be called; the only call was f."),
         ({"max_tokens": 15}, [], ["f {}"],
-         "How many tokens it took is not known: the provider does not say."),
-        ({"max_cost": 0.5}, [], ["f {}"], "What it cost is not known: the model has no price."),
+         "The number of tokens is unknown: the provider does not report it."),
+        ({"max_cost": 0.5}, [], ["f {}"], "The cost is unknown: no price is known for this model."),
     ],
 )  # fmt: skip
 def test_calls_are_judged(
@@ -81,7 +82,7 @@ def test_calls_are_judged(
         ({"text_contains": "the Sun"}, ""),
         ({"text_contains": "THE SUN", "ignore_case": True}, ""),
         ({"text_contains": "THE SUN"},
-         'The answer does not hold "THE SUN": it is “It is the Sun.”.'),
+         'The answer does not contain "THE SUN": it is “It is the Sun.”.'),
         ({"finish_reason": "length"}, ""),
         ({"finish_reason": "stop"}, "The last answer ended by length, not by stop."),
         ({"max_tokens": 15}, ""),
@@ -120,8 +121,8 @@ NESTED = '{"to": {"city": "Oslo", "zip": "0150"}, "days": [1, 2]}'
          "/f is 6, and should not be there; /e is 5, and"),
         ({"exact": {"a": 1}}, "{}", "/a is missing, and should be 1"),
         ({"exact": {"a": None}}, "{}", "/a is missing, and should be null"),
-        ({"exact": {"a": 1}}, '{"a": ', "they are no sound JSON object"),
-        ({"exact": {"a": 1}}, "[1]", "they are no sound JSON object"),
+        ({"exact": {"a": 1}}, '{"a": ', "they are not a valid JSON object"),
+        ({"exact": {"a": 1}}, "[1]", "they are not a valid JSON object"),
         ({"subset": {"to": {"city": "Oslo"}}}, NESTED, ""),
         ({"subset": {"days": [1, 2]}}, NESTED, ""),
         ({"subset": {"days": [1]}}, NESTED, "/days is [1, 2], and should be [1]"),
@@ -139,7 +140,7 @@ NESTED = '{"to": {"city": "Oslo", "zip": "0150"}, "days": [1, 2]}'
          '/a is "st moritz", and should be "St. Moritz"'),
         ({"schema": {"properties": {"a": {"minimum": 3}}, "required": ["a"]}}, '{"a": 3}', ""),
         ({"schema": {"properties": {"a": {"minimum": 3}}}}, '{"a": 2}',
-         "/a is 2, an integer; the schema wants a value of at least 3"),
+         "/a is 2, an integer; the schema requires a value of at least 3"),
     ],
 )  # fmt: skip
 def test_arguments_are_compared(test: dict[str, Any], raw: str, wrong: str) -> None:
@@ -158,10 +159,11 @@ def test_each_expectation_of_arguments_claims_a_call_of_its_own() -> None:
 
     assert sentences('f {"city": "Oslo"}', "f {}") == ["", "", ""]
     assert sentences("f {}", 'f {"city": "Oslo"}') == ["", "", ""]
-    taken = "The call of f that fits is another expectation's already."
+    taken = "The matching call of f is already used by another expectation."
     assert sentences('f {"city": "Oslo"}') == ["", taken, ""]
     none = (
-        'None of 2 calls of f fits; one was called with {}: /city is missing, and should be "Oslo".'
+        "None of 2 calls of f matches; one was called with {}: /city is missing, and should be "
+        '"Oslo".'
     )
     assert sentences("f {}", "f {}") == ["", none, ""]
 
@@ -192,9 +194,9 @@ DONE = [play.checked("1.0"), play.run("1.0"), *play.ran("1.0")]
         (cut_short(*DONE, failure="http"), "provider_error", "It stopped."),
         (cut_short(*DONE, failure="stopped"), "stopped", "The run was stopped."),
         (cut_short(*DONE, RunStopped()), "stopped", "The run was stopped."),
-        (cut_short(*DONE, RunPaused("restart")), "unknown", "The run was cut before its end."),
-        (cut_short(*DONE), "unknown", "The run was cut before its end."),
-        (play.session(), "unknown", "Nothing was asked."),
+        (cut_short(*DONE, RunPaused("restart")), "unknown", "The run was interrupted."),
+        (cut_short(*DONE), "unknown", "The run was interrupted."),
+        (play.session(), "unknown", "No request was sent."),
     ],
 )
 def test_a_run_has_an_outcome(session: Session, outcome: str, detail: str) -> None:

@@ -101,7 +101,7 @@ def test_junit_has_a_test_for_each_case_of_each_variant(report: BatchReport) -> 
     ]
     failure = second.find("testcase[@name='c1']/failure")
     assert failure is not None
-    assert failure.get("message") == "0 of 2 runs passed; 100 % have to"
+    assert failure.get("message") == "0 of 2 runs passed; 100 % required"
     assert (failure.text or "").startswith("run 1: find_order was not called. =1+1</style><script>")
 
 

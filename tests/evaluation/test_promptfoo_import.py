@@ -97,10 +97,10 @@ def test_a_configuration_becomes_a_batch() -> None:
     assert spec.cases[2].expect == (seconds, *texts)
     assert imported.left_out == ()
     assert imported.notes == (
-        "There is no equal to the assertion llm-rubric.",
-        "Only the first answer of the model counts, as there: max_turns is 1.",
-        "Texts are looked for in the last answer, and not in calls.",
-        "The provider python:mine.py is none of ours and is left out.",
+        "The assertion llm-rubric is not supported.",
+        "As in promptfoo, only the first answer of the model counts: max_turns is 1.",
+        "Texts are searched in the last answer, not in calls.",
+        "The provider python:mine.py is not supported and was left out.",
     )
 
 
@@ -111,7 +111,7 @@ def test_a_tool_of_a_provider_is_left_out_with_a_note() -> None:
     assert [tool.name for tool in imported.spec.tools if not isinstance(tool, str)] == [
         "get_weather"
     ]
-    assert any("web_search is left out" in note for note in imported.notes)
+    assert any("web_search was left out" in note for note in imported.notes)
 
 
 def test_prompts_and_tests_are_read_from_files() -> None:
@@ -137,7 +137,7 @@ def test_prompts_and_tests_are_read_from_files() -> None:
     "name", ["/etc/hosts.txt", "../key.txt", "~/key.txt", "a/../../key.txt", "C:key.txt"]
 )
 def test_a_file_elsewhere_is_not_read(name: str) -> None:
-    with pytest.raises(BadInput, match="is not in the folder of this file"):
+    with pytest.raises(BadInput, match="is not in this file's folder"):
         read(least(prompts=[f"file://{name}"]))
 
 
@@ -177,28 +177,28 @@ def test_assertions_have_equals(assertion: dict[str, Any], expected: list[Expect
     ("changes", "reason"),
     [
         ({"tests": [{"assert": [{"type": "javascript", "value": "x"}]}]},
-         "There is no equal to the assertion javascript."),
+         "The assertion javascript is not supported."),
         ({"tests": [{"assert": [{"type": "not-contains", "value": "x"}]}]},
-         "There is no equal to the assertion not-contains."),
+         "The assertion not-contains is not supported."),
         ({"tests": [{"assert": [{"type": "contains", "value": None}]}]},
-         "The assertion contains has a value that is not read."),
+         "The assertion contains has a value that is not supported."),
         ({"tests": [{"assert": [{"type": "tool-call-f1", "value": ["f"], "threshold": 0.5}]}]},
-         "tool-call-f1 with a threshold under 1 has no equal."),
+         "tool-call-f1 with a threshold under 1 is not supported."),
         ({"tests": [{"assert": [{"type": "trajectory:tool-used", "value": {"pattern": "f*"}}]}]},
          "trajectory:tool-used with a pattern"),
-        ({"prompts": ["{{x}}"]}, "Its prompt has a place that no variable fills: {{x}}."),
+        ({"prompts": ["{{x}}"]}, "Its prompt has a placeholder without a variable: {{x}}."),
         ({"prompts": ["{% if a %}b{% endif %}"]}, "Its prompt computes something"),
         ({"prompts": ["{{ a | upper }}"]}, "Its prompt computes something"),
         ({"prompts": ["file://prompt.py"]}, "prompt.py is a program, or a pattern, and is"),
-        ({"prompts": ['[{"role": "assistant", "content": "Hi"}]']}, "messages of others than"),
-        ({"tests": "file://tests.csv"}, "Tests of this kind are not read."),
+        ({"prompts": ['[{"role": "assistant", "content": "Hi"}]']}, "with roles other than"),
+        ({"tests": "file://tests.csv"}, "Tests of this kind are not supported."),
         ({"tests": [{"vars": {"x": "file://a.txt"}}]}, "The value of x is a file."),
     ],
 )  # fmt: skip
 def test_what_has_no_equal_is_left_out_with_its_reason(
     changes: dict[str, Any], reason: str
 ) -> None:
-    with pytest.raises(BadInput, match="No case of this file can be taken") as refusal:
+    with pytest.raises(BadInput, match="No case of this file can be imported") as refusal:
         read(least(**changes))
     assert reason in str(refusal.value)
 
@@ -212,8 +212,8 @@ def test_what_providers_say_differently_is_a_note() -> None:
     assert imported.spec.settings == {"tool_choice": "required", "max_turns": 1}
     assert [model.profile for model in imported.spec.models] == ["openai", "ollama"]
     assert imported.notes[:2] == (
-        "scenarios are left out; only tests are taken.",
-        "The providers have different temperature: it is left out; make variants of it.",
+        "scenarios were left out. Only tests are imported.",
+        "The providers have different temperature, so it was left out. Make variants of it.",
     )
 
 

@@ -87,13 +87,13 @@ def test_rates_are_of_the_cases_and_of_one_case_its_runs() -> None:
     assert (first.cases, first.runs) == (12, 60)
     assert first.interval == clustered([Count(4, 5)] * 12)
     assert claim(several) == (
-        "Over 12 cases, 5 runs each: the cases are the sample. Intervals are of 95 %."
+        "Over 12 cases, 5 runs each: the cases are the sample. Intervals are 95 %."
     )
     alone = report_of(
         spec_of(cases_of(1), 20), lambda key: "failed" if key.repetition < 6 else "passed"
     )
     assert alone.summaries[0].interval == wilson(0.75, 20)
-    assert claim(alone).startswith("For this prompt alone, 20 runs each: the runs are the sample.")
+    assert claim(alone).startswith("For this prompt only, 20 runs each: the runs are the sample.")
     assert "rough" in claim(report_of(spec_of(cases_of(9)), lambda key: "passed"))
 
 
@@ -126,7 +126,7 @@ def test_an_unfinished_batch_says_so_and_decides_by_betting_alone() -> None:
     early = make_report(spec, results[:12])
     (comparison,) = early.comparisons
     assert (early.state, comparison.verdict, comparison.p) == ("running", "undecided", None)
-    assert claim(early).startswith("So far 12 of 80 runs: the intervals decide nothing yet.")
+    assert claim(early).startswith("So far 12 of 80 runs: the intervals are not final.")
     assert not any(summary.powers for summary in early.summaries)
     later = make_report(spec, results[:60])
     assert (later.state, later.comparisons[0].verdict, later.decided) == ("running", "worse", True)
@@ -155,8 +155,8 @@ def test_what_says_nothing_of_the_model_is_left_out_on_both_sides() -> None:
     many = report_of(spec, lambda key: "unknown" if key.case in ("c1", "c2") else outcome(key))
     assert many.comparisons[0].verdict == "undecided"
     assert comparison_sentence(many, many.comparisons[0]) == (
-        "No verdict whether “terse” is better than “default”: 5 of 60 pairs of runs say nothing of"
-        " the model, which is more than 5 %."
+        "No verdict whether “terse” is better than “default”: 5 of 60 pairs of runs say nothing "
+        "about the model, more than 5 %."
     )
 
 
@@ -173,7 +173,7 @@ def test_models_are_compared_where_there_is_one_variant_alone() -> None:
         (
             lambda key: "failed" if key.variant == "terse" and key.case < "c3" else "passed",
             "Not decided whether “terse” is better than “default”: 30 points fewer over 10 cases"
-            " (95 % interval −65 to 5); exact test, p = 0.25; about 11 more cases would tell.",
+            " (95 % interval −65 to 5); exact test, p = 0.25; about 11 more cases would decide.",
         ),
         (
             lambda key: "failed" if key.variant == "default" else "passed",
@@ -182,9 +182,9 @@ def test_models_are_compared_where_there_is_one_variant_alone() -> None:
         ),
         (
             lambda key: "passed",
-            "Not decided whether “terse” is better than “default”: 0 points more over 10 cases"
-            " (95 % interval −41 to 41); exact test, p = 1; to tell so small a difference takes"
-            " over 1,000 more cases.",
+            "Not decided whether “terse” is better than “default”: 0 points more over 10 cases "
+            "(95 % interval −41 to 41); exact test, p = 1; deciding so small a difference takes "
+            "more than 1,000 more cases.",
         ),
     ],
 )
@@ -275,9 +275,8 @@ def test_tools_whose_descriptions_are_twins_are_named() -> None:
         ],
     )
     assert [finding.sentence for finding in report.findings if finding.kind == "twins"] == [
-        "find_order and lookup_order are taken for each other in 5 of 20 runs with “terse”, and"
-        " their descriptions are nearly the same. Say in each when it, and not the other, is the"
-        " right one."
+        "find_order and lookup_order are confused in 5 of 20 runs with “terse”, and their "
+        "descriptions are nearly the same. Describe when to use each and not the other."
     ]
     once = called(
         spec_of(cases_of(3)),
@@ -315,8 +314,8 @@ def test_an_enum_without_the_words_of_the_prompts_is_named() -> None:
     )
     assert finding.sentence == (
         'region of search was "EU" in 5 of 66 calls, which its enum (eu, us) does not have; 5'
-        " prompts say it in that word. Take the prompts' words into the enum, or say in the"
-        " description which value stands for what."
+        " prompts say it in that word. Add the prompts' words to the enum, or describe what"
+        " each value means."
     )
     (region, _) = report.arguments
     assert [(use.value, use.count, use.problem) for use in region.values] == [
@@ -365,7 +364,7 @@ def test_a_value_of_an_enum_that_the_prompts_do_not_say_is_named() -> None:
     )
     assert [finding.sentence for finding in report.findings] == [
         'region of search should be "eu", which the prompts do not say, and was another value of'
-        " its enum in 4 of 10 runs. Say in the description which value stands for what."
+        " its enum in 4 of 10 runs. Describe what each value means."
     ]
 
 

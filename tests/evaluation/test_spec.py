@@ -129,13 +129,13 @@ def test_a_spec_names_the_settings_of_a_session() -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ([], "/: this is [], an array; the schema wants an object with"),
+        ([], "/: this is [], an array; the schema requires an object with"),
         ({"cases": []}, "/playground_batch: this is no SPEC of a batch: it begins"),
         (small(playground_batch=2), "/playground_batch: this version reads 1 alone"),
         (small(case=[]), "/case: this is not in the schema, which knows only"),
-        (small(allow=["rm"]), "/allow: a file cannot allow its own tools; say --allow NAME"),
+        (small(allow=["rm"]), "/allow: a file cannot allow its own tools; use --allow NAME"),
         (small(cases=[]), "/cases: there is no case"),
-        (small(cases=SMALL["cases"] * 2), "/cases: the id 'a' is there twice"),
+        (small(cases=SMALL["cases"] * 2), "/cases: the id 'a' occurs twice"),
         (small(cases=[{"id": "a"}]), '/cases/0: this has no "prompt"'),
         (case(prompt=" "), "/cases/0/prompt: the prompt is empty"),
         (case(promt="x"), '/cases/0/promt: this is not in the schema, which knows only "id"'),
@@ -170,15 +170,15 @@ def test_a_spec_names_the_settings_of_a_session() -> None:
         (case(expect=[{"text_contains": ""}]), "/text_contains: every text holds the empty text"),
         (small(defaults={"repetitions": 0}), "/defaults/repetitions: this is 0, an integer"),
         (small(defaults={"temperature": 0}), "/defaults/temperature: this is not in the schema"),
-        (small(models=["a", "a"]), "/models: the label 'a' is there twice"),
+        (small(models=["a", "a"]), "/models: the label 'a' occurs twice"),
         (small(models=[{"model": "x"}]), '/models/0: this has no "profile"'),
         (small(variants=[{"tools": []}]), '/variants/0: this has no "name"'),
-        (small(variants={}), "/variants: this is {}, an object; the schema wants"),
+        (small(variants={}), "/variants: this is {}, an object; the schema requires"),
         (small(tools=[MISTYPED]), "/tools/0/parameters/type"),
         (small(tools=[3]), "/tools/0: A tool is a JSON object"),
-        (small(max_cost=float("nan")), "/max_cost: this is NaN, which is no number of JSON."),
+        (small(max_cost=float("nan")), "/max_cost: this is NaN, which is not a JSON number."),
         (small(defaults={"repetitions": 10_000}, models=[str(n) for n in range(64)],
-               variants={str(n): {} for n in range(64)}), "these are 40,960,000 runs"),
+               variants={str(n): {} for n in range(64)}), "the SPEC has 40,960,000 runs"),
         (case(prompt="Use sk-ant-api03-" + "Ab3dEf9h" * 6), "/cases/0/prompt: this looks like a"),
         (small(defaults={"extra": {"api_key": "a8f3k2l9d7s6"}}), "/defaults/extra/api_key: this"),
     ],
@@ -241,7 +241,7 @@ def test_only_tools_that_are_accepted_or_allowed_run_by_their_own_executor() -> 
         spec, notes = with_tools(spec, {"files": [SAFE], "more": [SEND]}, accepted=[LOOK])
         assert [tool.answered_by for tool in spec.tools if not isinstance(tool, str)] == kinds
         assert words_of(spec) == ()
-        note = "send would be answered by python, which the library has not accepted: it is a mock"
+        note = "send would be answered by python, which is not accepted in the library, so it is a"
         assert [text.startswith(note) for text in notes] == [True] * (not allow)
         assert spec_from_data(spec_data(spec), allow=allow) == spec
 
@@ -255,10 +255,12 @@ def test_a_library_tool_that_a_spec_words_otherwise_is_not_accepted() -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (small(tools=["files", to_data(SAFE)]), "The tool 'safe' is there twice"),
-        (case(expect=[{"called": "saef"}]), "The case 'a' expects something of the tool 'saef', "
-         "which it does not have; there is safe."),
-        (case(tools=[], expect=[{"never": "safe"}]), "which it does not have; there is none."),
+        (small(tools=["files", to_data(SAFE)]), "The tool 'safe' occurs twice"),
+        (case(expect=[{"called": "saef"}]),
+            "The case 'a' expects something of the tool 'saef', which it does not have. Its "
+            "tools are safe."
+        ),
+        (case(tools=[], expect=[{"never": "safe"}]), "which it does not have. Its tools are none."),
         (case(expect=[{"order": ["safe", "x"]}]), "of the tool 'x'"),
         (case(expect=[{"count": 0, "of": "x"}]), "of the tool 'x'"),
         (case(answers={"x": "y"}), "The case 'a' has an answer of the tool 'x'"),

@@ -32,8 +32,8 @@ _FAN = {
 _OUTPUT = {"name": "t", "inputSchema": _OBJECT, "outputSchema": _array(6)}
 
 HOSTILE: dict[str, tuple[str, str]] = {
-    "remote ref": (_with({"$ref": "http://127.0.0.1:9/x"}), "nothing is fetched"),
-    "file ref": (_with({"$ref": "file:///etc/passwd"}), "nothing is fetched"),
+    "remote ref": (_with({"$ref": "http://127.0.0.1:9/x"}), "Nothing is fetched"),
+    "file ref": (_with({"$ref": "file:///etc/passwd"}), "Nothing is fetched"),
     "slow pattern": (_with({"type": "string", "pattern": "^(a+)+$", "default": "a" * 41}), ""),
     "refs that fan out": (
         _tool({"type": "object", "properties": {"a": {"$ref": "#/$defs/a0"}}, "$defs": _FAN}),
@@ -63,14 +63,14 @@ HOSTILE: dict[str, tuple[str, str]] = {
         f"a: &a {'x' * 500_000}\nb: &b [{'*a,' * 100}]\nc: [{'*b,' * 100}]\n",
         "values, or they are too long",
     ),
-    "yaml object": ('a: !!python/object/apply:os.system ["id"]', "is not read; remove it"),
+    "yaml object": ('a: !!python/object/apply:os.system ["id"]', "is not supported; remove it"),
     "long digits": (_with({"minimum": 1}).replace("1}", "9" * 5000 + "}"), "more than 400 digits"),
     "long digits, toml": ("[a]\nx = " + "9" * 5000, "cannot be read"),
     "9 MB": ('{"a":"' + "x" * 9_000_000 + '"}', "larger than 8 MB"),
     "name of markup": (_tool(_OBJECT, "<img src=x onerror=alert(1)>\u202e\0"), ""),
     "name of nothing": (_tool(_OBJECT, "\u202e\u200b"), ""),
     "half a character": (_tool(_OBJECT, "a\ud800"), "half of a surrogate"),
-    "mixed lists": ("[" * 30 + _tool(_OBJECT) + "]" * 30, "too deep inside of lists"),
+    "mixed lists": ("[" * 30 + _tool(_OBJECT) + "]" * 30, "lists of tools are nested too deep"),
     "open comment": ("{" + "/*" * 400_000, "not valid JSON"),
     "open string": ('{"a":"' + '\\"' * 300_000, "not valid JSON"),
     "blanks and commas": ("{" + ",\n   " * _SIZE + "1}", "not valid JSON"),
@@ -119,7 +119,7 @@ PYTHON: dict[str, tuple[str, str]] = {
         '{"nbformat": 4, "cells": [{"cell_type": "code", "source": "x = ' + "(" * _SIZE + '"}]}',
         "It contains no tools",
     ),
-    "a web page": ("<!doctype html><script>alert(1)</script>", "holds no tools"),
+    "a web page": ("<!doctype html><script>alert(1)</script>", "has no tools"),
     "itself": ('class A(BaseModel):\n a: "A"\ndef f(a: A): pass', ""),
     "runs nothing": (
         "import os\n@os.system('touch never')\ndef f(a=os.system('touch never')):\n  '\\d'",

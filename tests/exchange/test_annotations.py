@@ -168,7 +168,7 @@ def test_what_is_not_known_allows_anything_and_is_said(hint: str) -> None:
 
 def test_a_class_that_holds_itself_is_said() -> None:
     assert schema_of("Place", CLASSES)[1] == [
-        "Place refers to itself; inside of it, anything is allowed."
+        "Place refers to itself. Inside it, anything is allowed."
     ]
 
 

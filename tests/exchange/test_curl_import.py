@@ -61,7 +61,7 @@ def test_every_command_of_a_script_is_read() -> None:
         (f"curl {URL} -d $'open", "not closed"),
         (f"curl {URL} -d @- <<E\nno end", "no end E"),
         ("curl -d 1", "no URL"),
-        ("printf %s !! | base64 -d | curl -d @- x", "cannot be read"),
+        ("printf %s !! | base64 -d | curl -d @- x", "invalid base64"),
         ("echo curls", "no curl command"),
     ],
 )

@@ -134,11 +134,11 @@ def packed(data: bytes) -> str:
 @pytest.mark.parametrize(
     ("block", "said"),
     [
-        ("", "contains no session to import"),
-        (None, "This is a web page, and no shared session"),
+        ("", "has no session to import"),
+        (None, "This web page is not a shared session"),
         ("{{", "is damaged"),
         (base64.b64encode(b"no lzma at all").decode(), "is damaged"),
-        (packed(b"{}" * 2_000)[:60], "is cut off"),
+        (packed(b"{}" * 2_000)[:60], "is incomplete"),
     ],
 )
 def test_a_page_that_bears_no_session_says_so(block: str | None, said: str) -> None:
@@ -168,7 +168,7 @@ def test_what_an_agent_did_beside_a_session_is_in_its_file_and_can_be_left_out()
     assert data is not None
     assert "Name it" in json.loads(zlib.decompress(base64.b64decode(data[1])))["page"]["flow"]
     assert re.findall(r"<option value=\"\d\">\d\. ([^<]+)", page) == ["A story", "A title"]
-    assert [note for note in file.notes if "without those beside it" in note]
+    assert [note for note in file.notes if "without its side sessions" in note]
     alone = html.write(omit(one, ["beside"]))
     assert "data-1" not in alone.data.decode().partition("<script>")[0]
     assert alone.notes == []

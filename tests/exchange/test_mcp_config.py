@@ -62,7 +62,7 @@ PROGRAMS: dict[str, tuple[str, list[Server], list[str]]] = {
                 headers={"API_KEY": "${MY_API_KEY}"},
             )
         ],
-        ["It is given MY_API_KEY"],
+        ["When you accept it, it gets MY_API_KEY"],
     ),
     "Windsurf": (
         WINDSURF,
@@ -73,7 +73,7 @@ PROGRAMS: dict[str, tuple[str, list[Server], list[str]]] = {
                 headers={"API_KEY": "${REMOTE_API_KEY}"},
             )
         ],
-        ["alwaysAllow was not imported", "switched off there", "set REMOTE_API_KEY"],
+        ["alwaysAllow was not imported", "switched off there", "Set REMOTE_API_KEY"],
     ),
     "VS Code": (
         VSCODE,
@@ -86,8 +86,9 @@ PROGRAMS: dict[str, tuple[str, list[Server], list[str]]] = {
             Server("files", command="node", args=("${workspaceFolder}/s.js",)),
         ],
         [
-            "An editor fills in ${input:github-key}; nothing does so here. Set GITHUB_GITHUB_KEY",
-            "An editor fills in ${workspaceFolder}; nothing does so here. Set workspaceFolder",
+            "An editor fills in ${input:github-key}; the playground does not. Set "
+            "GITHUB_GITHUB_KEY",
+            "An editor fills in ${workspaceFolder}; the playground does not. Set workspaceFolder",
         ],
     ),
     "Codex": (
@@ -106,7 +107,7 @@ PROGRAMS: dict[str, tuple[str, list[Server], list[str]]] = {
                 headers={"Authorization": "Bearer ${FIGMA_TOKEN}"},
             ),
         ],
-        ["set API_KEY"],
+        ["Set API_KEY"],
     ),
     "Gemini CLI": (
         GEMINI_CLI,
@@ -275,7 +276,9 @@ def test_a_folder_that_counts_from_a_project_is_left_out_and_said(cwd: str, kept
     one = found({"command": "x", "cwd": cwd})
     assert one.server is not None
     assert one.server.cwd == kept
-    assert any("was left out: it counts from a project" in note for note in one.notes) != bool(kept)
+    assert any("was left out: it is relative to a project" in note for note in one.notes) != bool(
+        kept
+    )
 
 
 @pytest.mark.parametrize(
@@ -316,7 +319,7 @@ def test_a_literal_that_may_be_a_key_becomes_the_name_of_a_variable(entry: Any) 
     assert one.server is not None, one.problem
     assert "SECRET1" not in repr(one)
     assert "${" in repr(one.server)
-    assert any("was not saved: set " in note for note in one.notes)
+    assert any("was not saved. Set " in note for note in one.notes)
 
 
 @pytest.mark.parametrize(
@@ -324,20 +327,20 @@ def test_a_literal_that_may_be_a_key_becomes_the_name_of_a_variable(entry: Any) 
     [
         ({}, "either a command or a url"),
         ({"command": "x", "url": "https://a.example"}, "either a command or a url"),
-        ({"url": "file:///etc/passwd"}, "begins with http"),
-        ({"command": {"path": 1}}, "command is a text"),
-        ({"command": "x\0"}, "command is a text"),
-        ({"command": "x", "args": "y"}, "args is a list"),
-        ({"command": "x", "args": ["y" * 9000]}, "args has at most"),
-        ({"command": "x", "env": {"A": ["1"]}}, "env is an object of texts"),
-        ({"command": "x", "env": [["A", "1"]]}, "env is an object of texts"),
-        ({"command": "x", "args": ["a", None]}, "args is a list"),
+        ({"url": "file:///etc/passwd"}, "begin with http"),
+        ({"command": {"path": 1}}, "command must be a text"),
+        ({"command": "x\0"}, "command must be a text"),
+        ({"command": "x", "args": "y"}, "args must be a list"),
+        ({"command": "x", "args": ["y" * 9000]}, "args can have at most"),
+        ({"command": "x", "env": {"A": ["1"]}}, "env must be an object of texts"),
+        ({"command": "x", "env": [["A", "1"]]}, "env must be an object of texts"),
+        ({"command": "x", "args": ["a", None]}, "args must be a list"),
         ({"command": "x", "env": {f"A{n}": "1" for n in range(257)}}, "more than 256 variables"),
         ("npx", "not an object with a command or a url"),
-        ({"command": "x", "env": {"A=B": "1"}}, "not a variable that can be set"),
-        ({"url": "https://a.example", "headers": {"A:": "1"}}, "not a header that can be sent"),
-        ({"url": "https://a.example", "headers": {"A": "1\r\nB: 2"}}, "no header may hold"),
-        ({"url": "https://a.example", "bearer_token_env_var": "a}b"}, "not a name of a variable"),
+        ({"command": "x", "env": {"A=B": "1"}}, "not a valid variable name"),
+        ({"url": "https://a.example", "headers": {"A:": "1"}}, "not a valid header name"),
+        ({"url": "https://a.example", "headers": {"A": "1\r\nB: 2"}}, "not allowed in a header"),
+        ({"url": "https://a.example", "bearer_token_env_var": "a}b"}, "not a valid variable name"),
     ],
 )
 def test_a_server_that_cannot_be_is_said(entry: Any, said: str) -> None:
@@ -351,7 +354,7 @@ def test_values_without_end_are_looked_through_to_a_bound() -> None:
     told = dict.fromkeys("abc", entry)
     first, *rest = import_tools(json.dumps({"mcpServers": told})).servers
     assert first.server is not None
-    assert ["longer than 256 kB together" in one.problem for one in rest] == [True, True]
+    assert ["more than 256 kB in total" in one.problem for one in rest] == [True, True]
     assert "More than 200 of its values" in found({"command": "p://a:b@h " * 201}).problem
 
 

@@ -157,14 +157,14 @@ FILES: dict[str, tuple[str, list[Server | str], list[str]]] = {
         ],
         [
             "It belongs to the project /srv/a.",
-            "The project /srv/b had it, too.",
-            "Another server of this text is called wiki; this one is wiki_2.",
+            "The project /srv/b also had it.",
+            "Another server in this text is called wiki. This one was named wiki_2.",
         ],
     ),
     "Goose": (
         GOOSE,
         [
-            "Goose itself runs it (builtin)",
+            "Goose runs it itself (builtin)",
             Server(
                 "github",
                 "npx",
@@ -175,11 +175,11 @@ FILES: dict[str, tuple[str, list[Server | str], list[str]]] = {
             Server("remote", url="https://r.example/mcp", call_s=20),
             Server("nested", "uvx", ("x",)),
         ],
-        ["It is given GITHUB_TOKEN"],
+        ["When you accept it, it gets GITHUB_TOKEN"],
     ),
     "a recipe of Goose": (
         GOOSE_RECIPE,
-        [Server("code", "uvx", ("code-mcp",), call_s=60), "Goose itself runs it (platform)"],
+        [Server("code", "uvx", ("code-mcp",), call_s=60), "Goose runs it itself (platform)"],
         [],
     ),
     "an MCP bundle": (
@@ -221,14 +221,14 @@ FILES: dict[str, tuple[str, list[Server | str], list[str]]] = {
                 {"A_KEY": "${A_KEY}"},
             ),
             Server("weather_4", "uvx", ("weather-mcp@2",), {"B": "${B}"}),
-            "then reached by streamable-http",
+            "connect to by streamable-http",
             "Its package is of the type mcpb",
         ],
         ["Optional settings were left out: DEBUG, --verbose."],
     ),
     "an answer of the registry": (
         json.dumps({"servers": [{"server": json.loads(REGISTRY), "_meta": {}}], "metadata": {}}),
-        ["eu.example", "npx", "docker", "uvx", "then reached by", "of the type mcpb"],
+        ["eu.example", "npx", "docker", "uvx", "connect to by", "of the type mcpb"],
         [],
     ),
     "opencode": (
@@ -242,7 +242,7 @@ FILES: dict[str, tuple[str, list[Server | str], list[str]]] = {
     "an older file of Continue": (
         CONTINUE_JSON,
         [Server("uvx", "uvx", ("mcp-server-time",))],
-        ["In the file it is under experimental."],
+        ["In the file, it is under experimental."],
     ),
     "Continue": (
         CONTINUE,
@@ -254,17 +254,17 @@ FILES: dict[str, tuple[str, list[Server | str], list[str]]] = {
                 start_s=20,
             )
         ],
-        ["fills in ${{ secrets.TEAM }}; nothing does so here. Set TEAM in the environment"],
+        ["fills in ${{ secrets.TEAM }}; the playground does not. Set TEAM in the environment"],
     ),
     "a development container": (
         DEVCONTAINER,
         [Server("a", "npx", ("${HOME}/x",))],
-        ["In the file it is under customizations → vscode → mcp."],
+        ["In the file, it is under customizations → vscode → mcp."],
     ),
     "an extension of Gemini CLI": (
         GEMINI_EXTENSION,
         [Server("s", "node", ("${extensionPath}/dist/server.js",))],
-        ["Gemini CLI fills in ${extensionPath}; nothing does so here."],
+        ["Gemini CLI fills in ${extensionPath}; the playground does not."],
     ),
     "LibreChat": (
         LIBRECHAT,
@@ -277,7 +277,7 @@ FILES: dict[str, tuple[str, list[Server | str], list[str]]] = {
                 call_s=60,
             )
         ],
-        ["LibreChat fills in {{LIBRECHAT_USER_ID}}; nothing does so here."],
+        ["LibreChat fills in {{LIBRECHAT_USER_ID}}; the playground does not."],
     ),
     "Zed": (
         ZED,
@@ -378,10 +378,10 @@ def test_schema_that_describes_servers_is_a_tool(text: str) -> None:
         ({"type": "openapi", "url": "https://h.example/openapi.json"}, "Its type is openapi"),
         ({"type": "builtin", "name": "developer"}, "Its type is builtin"),
         ({"type": "sdk", "name": "own"}, "Its type is sdk"),
-        ({"url": "https://${HOST}/mcp"}, "has a placeholder in the place of the host"),
-        ({"url": "https://{{tenant}}.h.example/mcp"}, "in the place of the host"),
-        ({"url": "https://<host>/mcp"}, "in the place of the host"),
-        ({"url": "http://localhost:{PORT}/mcp"}, "in the place of the host"),
+        ({"url": "https://${HOST}/mcp"}, "has a placeholder as its host"),
+        ({"url": "https://{{tenant}}.h.example/mcp"}, "a placeholder as its host"),
+        ({"url": "https://<host>/mcp"}, "a placeholder as its host"),
+        ({"url": "http://localhost:{PORT}/mcp"}, "a placeholder as its host"),
     ],
 )
 def test_server_by_another_transport_is_refused_with_its_name(entry: Any, reason: str) -> None:
@@ -419,7 +419,7 @@ def test_type_that_does_not_fit_the_rest_is_noted(entry: Any, note: str) -> None
 def test_command_of_an_unknown_type_is_taken_with_a_note() -> None:
     imported = read({"type": "docker", "command": "docker", "args": ["run"]})
     assert imported.server == Server("s", "docker", ("run",))
-    assert any("Its type is docker, which is not known here" in note for note in imported.notes)
+    assert any("Its type is docker, which is unknown" in note for note in imported.notes)
 
 
 @pytest.mark.parametrize(
@@ -440,12 +440,12 @@ def test_command_of_an_unknown_type_is_taken_with_a_note() -> None:
         ("timeout", "2m", None, 120, ""),
         ("timeout", "1500ms", None, 1.5, ""),
         ("timeout", 1800, None, None, "may be seconds or milliseconds and was left out"),
-        ("timeout", 0, None, None, "(0) is no time"),
-        ("timeout", True, None, None, "(true) is no time"),
-        ("timeout", "soon", None, None, "(soon) is no time"),
-        ("timeout", 36000000, None, None, "is no time from 0.1 to 3600 s"),
-        ("tool_timeout_sec", 5000, None, None, "is no time from 0.1 to 3600 s"),
-        ("startup_timeout_sec", -1, None, None, "is no time"),
+        ("timeout", 0, None, None, "(0) is not a time"),
+        ("timeout", True, None, None, "(true) is not a time"),
+        ("timeout", "soon", None, None, "(soon) is not a time"),
+        ("timeout", 36000000, None, None, "is not a time from 0.1 to 3600 s"),
+        ("tool_timeout_sec", 5000, None, None, "is not a time from 0.1 to 3600 s"),
+        ("startup_timeout_sec", -1, None, None, "is not a time"),
     ],
 )
 def test_time_of_a_file_is_taken_in_its_unit(
@@ -482,9 +482,9 @@ PLACEHOLDERS: list[tuple[str, str, str]] = [
     ("$(pwd)/a", "${S_V}/a", "A shell fills in $(pwd)"),
     ("op://team/item/key", "${V}", "1Password fills in op://team/item/key"),
     ("{{ $env.TEAM }}", "${TEAM}", "Another program fills in"),
-    ("<your region>", "${V}", "You are to replace <your region>."),
-    ("a=<region>", "a=${REGION}", "You are to replace <region>."),
-    ("<path>/a", "${S_PATH}/a", "You are to replace <path>."),
+    ("<your region>", "${V}", "Replace <your region>."),
+    ("a=<region>", "a=${REGION}", "Replace <region>."),
+    ("<path>/a", "${S_PATH}/a", "Replace <path>."),
     ("{{user}}", "${S_USER}", "Another program fills in {{user}}"),
     ("${{ inputs.home }}", "${S_HOME}", "fills in ${{ inputs.home }}"),
     ("{{ $env.HOME }}", "${HOME}", "Another program fills in"),
@@ -518,7 +518,7 @@ def test_variable_of_the_environment_is_no_placeholder(text: str, right: str) ->
     imported = read({"command": "x", "env": {"V": text}})
     assert imported.server is not None
     assert imported.server.env == {"V": right}
-    assert imported.notes == ("It is given A of your environment once you accept it.",)
+    assert imported.notes == ("When you accept it, it gets A from your environment.",)
 
 
 @pytest.mark.parametrize(

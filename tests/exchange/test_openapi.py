@@ -95,7 +95,7 @@ def test_a_place_that_is_not_described_is_an_argument_all_the_same() -> None:
     one = found("/pets/{id}", "get", {})
     assert one.tool is not None
     assert one.tool.parameters["required"] == ["id"]
-    assert one.notes == ("'id' in the path is not described; it is any text.",)
+    assert one.notes == ("'id' in the path is not described, so it accepts any text.",)
     assert sent(one.tool, {"id": "7"})[1] == "https://pets.example/v1/pets/7"
 
 
@@ -148,25 +148,29 @@ def test_what_secures_it_becomes_the_name_of_a_variable(security: Any, headers: 
 @pytest.mark.parametrize(
     ("operation", "document", "said"),
     [
-        (body({"$ref": "https://evil.example/x.json"}), {}, "nothing is fetched"),
-        (body({"$ref": "file:///etc/passwd"}), {}, "nothing is fetched"),
-        (body({"$ref": "other.yaml#/Pet"}), {}, "nothing is fetched"),
+        (body({"$ref": "https://evil.example/x.json"}), {}, "Nothing is fetched"),
+        (body({"$ref": "file:///etc/passwd"}), {}, "Nothing is fetched"),
+        (body({"$ref": "other.yaml#/Pet"}), {}, "Nothing is fetched"),
         (body({"$ref": "#/components/schemas/None"}), {}, "There is nothing at"),
-        ({"requestBody": {"$ref": "#/paths/~1p/post/requestBody"}}, {}, "round in a circle"),
-        (body({}, "multipart/form-data"), {}, "no plain members"),
-        (body({}, "multipart/mixed"), {}, "a tool sends multipart/form-data alone"),
+        ({"requestBody": {"$ref": "#/paths/~1p/post/requestBody"}}, {}, "circular"),
+        (body({}, "multipart/form-data"), {}, "no simple members"),
+        (body({}, "multipart/mixed"), {}, "A tool can send only multipart/form-data"),
         ({}, {"servers": [{"url": "javascript:alert(1)"}]}, "not a web address"),
         ({}, {"servers": [{"url": "///evil.example"}]}, "not a web address"),
-        ({}, {"paths": {"/p": {"$ref": "https://evil.example/p"}}}, "nothing is fetched"),
+        ({}, {"paths": {"/p": {"$ref": "https://evil.example/p"}}}, "Nothing is fetched"),
         ({}, {"paths": {"/p": {"$ref": "#/components/None"}}}, "There is nothing at"),
         ({}, {"paths": {"/p": []}}, "is not an object"),
         ({}, {"servers": [{"url": "https://me:pw@127.0.0.1"}]}, "needs a URL"),
         ({}, {"servers": [{"url": "https://{h}"}]}, "no default for '{h}'"),
         ({}, {"servers": [{"url": "https://{h}", "variables": {"h": {}}}]}, "no default for '{h}'"),
         ({}, {"openapi": "2.0"}, "Only OpenAPI 3 and Swagger 2.0"),
-        ({"$ref": "ops/make.yml"}, {}, "It refers to 'ops/make.yml', outside of it"),
+        (
+            {"$ref": "ops/make.yml"},
+            {},
+            "It refers to 'ops/make.yml', which is outside the document",
+        ),
         ({"$ref": "#/components/None"}, {}, "There is nothing at"),
-        ({"$ref": "#/info/title"}, {}, "is not an object"),
+        ({"$ref": "#/info/title"}, {}, "not point to an object"),
     ],
 )
 def test_what_cannot_be_a_tool_is_said(operation: Any, document: Any, said: str) -> None:
@@ -317,7 +321,7 @@ def test_a_server_without_a_scheme_is_asked_by_https() -> None:
     one = found("/p", "get", {}, servers=[{"url": "//api.pets.example/v2/"}])
     assert one.tool is not None
     assert one.tool.config["url"] == "https://api.pets.example/v2/p"
-    assert "Its server names no scheme; https is used." in one.notes
+    assert "Its server has no scheme. https is used." in one.notes
 
 
 def test_what_a_flat_body_cannot_say_is_said() -> None:
@@ -383,7 +387,7 @@ def test_a_document_in_several_files_is_read_as_one(flat: bool) -> None:
         "size": {"$ref": "#/$defs/Size"},
     }
     assert post.tool is None
-    assert "It refers to 'ops/gone.yml', outside of it" in post.problem
+    assert "It refers to 'ops/gone.yml', which is outside the document" in post.problem
     assert two.tool is not None, two.problem
     assert list(two.tool.parameters["properties"]) == ["next", "size", "own"]
     assert two.tool.parameters["$defs"]["own"]["type"] == "string"
@@ -410,7 +414,7 @@ def test_parts_that_repeat_themselves_are_bounded(monkeypatch: pytest.MonkeyPatc
     )
     assert [one.tool is None for one in brought.tools] == [True, False]
     assert "There is nothing at 'a.yml'" in brought.tools[0].problem
-    assert brought.notes[0].endswith("hold too many values to be read.")
+    assert brought.notes[0].endswith("have too many values.")
 
 
 SWAGGER = {

@@ -130,7 +130,7 @@ def test_a_parameter_with_content_is_sent_in_its_media_type(
           "schema": {"type": "object", "properties": {"a": LIST}}}, "they are sent as t[a][0]"),
         ({"in": "query", "schema": {"type": "array", "items": OBJECT}},
          "Lists and objects within t are sent as JSON."),
-        ({"in": "path"}, "the path has no place for it"),
+        ({"in": "path"}, "the path has no placeholder for it"),
         ({"in": "body"}, "which is unknown"),
     ],
 )  # fmt: skip
@@ -159,7 +159,7 @@ def test_fragment_and_query_of_a_path(path: str, parameters: Any, arguments: Any
     assert made.tool is not None
     if "?v=0" in path:  # the path decides; what is no argument goes into the query as it is
         assert made.tool.parameters["properties"] == {}
-        assert made.notes == ("'v' is no argument: the path says 'v=0'.",)
+        assert made.notes == ("'v' is not an argument: the path says 'v=0'.",)
     assert sent(made.tool, arguments)[0] == url
 
 
@@ -189,7 +189,7 @@ def test_an_empty_form_is_no_body() -> None:
     made = tool("/p", "get", multipart(empty, kind="application/x-www-form-urlencoded"))
     assert sent(made, {}) == ("/p", {}, b"")
     free = found("/p", "post", multipart({"type": "object"}))
-    assert "no plain members" in free.problem
+    assert "no simple members" in free.problem
 
 
 SCHEMES = {
@@ -402,8 +402,8 @@ def test_the_methods_and_places_of_openapi_3_2() -> None:
 @pytest.mark.parametrize(
     ("document", "problem"),
     [
-        ({"webhooks": {"new": {"post": {}}}}, "webhooks alone"),
-        ({"paths": {}, "webhooks": {"new": {"post": {}}}}, "webhooks alone"),
+        ({"webhooks": {"new": {"post": {}}}}, "only webhooks"),
+        ({"paths": {}, "webhooks": {"new": {"post": {}}}}, "only webhooks"),
         ({"components": {"schemas": {}}}, "has no paths"),
         ({"paths": {}}, "has no paths"),
         ({"paths": None}, "has no paths"),
@@ -494,4 +494,4 @@ def test_kinds_that_are_too_large_leave_what_they_share() -> None:
     made = found("/p", "post", body(PET), components={"schemas": {**ANIMALS, "Huge": large}})
     assert made.tool is not None, made.problem
     assert list(made.tool.parameters["properties"]) == ["kind", "name", "friend"]
-    assert "what all kinds share" in made.notes[-1]
+    assert "what all of them share" in made.notes[-1]

@@ -303,7 +303,7 @@ def test_a_tool_in_the_form_of_a_framework(shape: str) -> None:
         assert tool.config == {"file": "/there/tools.py", "function": function}
     else:
         assert tool.answered_by == "mock"
-        assert "Nobody answers it yet" in entry.notes[-1]
+        assert "It has no executor yet" in entry.notes[-1]
     assert any("Not offered" in note and "helper" in note for note in imported.notes)
 
 
@@ -332,7 +332,7 @@ REFUSED = {
     ),
     "function of another package": (
         "t = Tool(name='wiki', func=wikipedia.run, description='Looks it up.')\n",
-        *("wiki", "Its function wikipedia.run is not one of this file"),
+        *("wiki", "Its function wikipedia.run is not in this file"),
     ),
     "class without parameters": (
         "class Find(BaseTool):\n    name = 'find'\n    def execute(self, sku: str): ...\n",
@@ -389,7 +389,7 @@ def test_a_tool_class_whose_own_schema_cannot_be_read_leaves_its_note() -> None:
 def test_a_list_of_imported_tools_offers_no_helper() -> None:
     imported = read(f"from x import find\nagent = Agent(tools=[find])\n{HELPER}")
     assert imported.tools == ()
-    assert "Not offered, because the file says which its tools are: helper." in imported.notes
+    assert "Not offered, because the file declares its tools: helper." in imported.notes
 
 
 def test_a_data_class_beside_a_tool_class_is_no_tool() -> None:
@@ -420,7 +420,7 @@ def test_a_description_that_the_constructor_changes_is_said() -> None:
     [entry] = read(source).tools
     assert entry.tool is not None
     assert entry.tool.description == "Finds."
-    assert "Its description may be another one: its __init__ sets it." in entry.notes
+    assert "Its description may differ, because its __init__ sets it." in entry.notes
 
 
 def test_a_local_list_of_unknown_content_is_not_noted() -> None:
@@ -432,7 +432,7 @@ def test_a_local_list_of_unknown_content_is_not_noted() -> None:
 def test_a_tool_of_a_framework_says_that_the_framework_may_describe_it_otherwise() -> None:
     for source, noted in (("@tool\ndef f(a: int): ...\n", True), ("def f(a: int): ...\n", False)):
         [entry] = read(source).tools
-        assert any("may give a model another" in note for note in entry.notes) is noted
+        assert any("may give the model another" in note for note in entry.notes) is noted
 
 
 def test_one_function_wrapped_twice_is_two_tools() -> None:
@@ -455,7 +455,7 @@ def test_without_a_word_of_the_file_every_public_function_is_offered() -> None:
     assert list(by_name(read(source))) == ["a", "b"]
     exported = read("__all__ = ['a']\n" + source)
     assert list(by_name(exported)) == ["a"]
-    assert "Not offered, because the file says which its tools are: b." in exported.notes
+    assert "Not offered, because the file declares its tools: b." in exported.notes
 
 
 def test_what_a_schema_and_a_function_do_not_share_is_answered_by_hand() -> None:
@@ -474,7 +474,7 @@ def test_what_a_schema_and_a_function_do_not_share_is_answered_by_hand() -> None
         [entry] = read(source.format(arguments)).tools
         assert entry.tool is not None
         assert (entry.tool.answered_by == "python") is expected, arguments
-        assert any("hands them over in its own way" in note for note in entry.notes) is not expected
+        assert any("converts them" in note for note in entry.notes) is not expected
 
 
 def test_a_description_that_is_only_known_at_run_time_is_said() -> None:

@@ -186,7 +186,7 @@ def test_an_edit_changes_what_was_edited_and_nothing_else() -> None:
         ("\ndef f(x: Strnig):\n    ...\n", "Line 2"),
         ("def f(x, /):\n    ...\n", "Line 1"),
         ("def f(x):\n    ...\n", "no type"),
-        ("a" * 600_000, "is not read"),
+        ("a" * 600_000, "is not supported"),
     ],
 )
 def test_what_is_no_tool_is_told_with_its_line(source: str, words: str) -> None:
@@ -251,4 +251,6 @@ def test_a_schema_that_refers_to_itself_is_one_sentence() -> None:
     person = {"type": "object", "properties": {"boss": {"$ref": "#/$defs/P"}}}
     parameters = {"type": "object", "properties": {"a": person}, "$defs": {"P": person}}
     shown = face(Tool("f", "Told.", parameters))
-    assert shown.lossy == ("The schema refers to itself (#/$defs/P): Python shows a part of it.",)
+    assert shown.lossy == (
+        "The schema refers to itself (#/$defs/P): Python shows only a part of it.",
+    )

@@ -134,7 +134,7 @@ def test_the_stubs_of_an_overload_are_no_tools() -> None:
 
 
 def test_a_file_of_methods_alone_says_that_methods_are_not_read() -> None:
-    with pytest.raises(Unreadable, match="methods of a class, which are not read"):
+    with pytest.raises(Unreadable, match="methods of a class, which are not supported"):
         functions("class A:\n    def g(self, a: int): ...\n")
 
 
@@ -166,9 +166,9 @@ def test_where_the_file_is_known_it_is_the_file_that_answers() -> None:
     assert first.tool is not None
     assert first.tool.answered_by == "python"
     assert first.tool.config == {"file": "/home/you/tools.py", "function": "f"}
-    assert "name an interpreter" in first.notes[-1]
+    assert "Name an interpreter" in first.notes[-1]
     assert second.tool is None
-    assert "by position" in second.problem
+    assert "positional-only" in second.problem
     (unknown, _) = tools(source, "tools.py")
     assert unknown.tool is not None
     assert unknown.tool.answered_by == "mock"

@@ -52,14 +52,14 @@ def test_a_function_and_the_tool_of_its_name_are_one() -> None:
     imported = import_tools(source, "/there/a.py")
     found = {one.name: one for one in imported.tools}
     assert list(found) == ["t"]
-    assert "Not offered, because the file says which its tools are: u." in imported.notes
+    assert "Not offered, because the file declares its tools: u." in imported.notes
     assert found["t"].tool is not None
     assert found["t"].tool.parameters == WRITTEN
     assert found["t"].tool.config == {"file": "/there/a.py", "function": "t"}
     said = " ".join(found["t"].notes)
     assert "Its description and parameters are those of the tool of this name" in said
     assert "anything is allowed" not in said
-    assert "Nobody answers" not in said
+    assert "It has no executor" not in said
 
 
 def test_a_models_schema_is_read_from_its_hints() -> None:
@@ -125,7 +125,7 @@ def test_the_code_cells_of_a_notebook_are_read_as_one_file() -> None:
     assert tools[1] is not None
     assert tools[1].parameters["properties"]["unit"]["enum"] == ["C", "F"]
     assert {tool.answered_by for tool in tools if tool} == {"mock"}  # a notebook is not run
-    assert "No sound Python, and left out: cell 6." in brought.notes
+    assert "Left out, because they are not valid Python: cell 6." in brought.notes
 
 
 def test_notebooks_of_earlier_versions_are_read_and_what_is_none_says_so() -> None:
@@ -133,7 +133,7 @@ def test_notebooks_of_earlier_versions_are_read_and_what_is_none_says_so() -> No
     earlier = {"nbformat": 3, "worksheets": [5, {"cells": [code]}, {}]}
     assert [one.name for one in import_tools(json.dumps(earlier)).tools] == ["f"]
     (refused,) = import_tools(json.dumps({"nbformat": 4})).tools
-    assert "no form of a tool" in refused.problem
+    assert "not a known form of a tool" in refused.problem
 
 
 @pytest.mark.parametrize(

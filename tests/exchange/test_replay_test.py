@@ -134,5 +134,5 @@ def test_an_answer_that_the_test_cannot_read_is_left_out() -> None:
     own = asked("openai_chat", "What is the weather in Paris?")
     odd = Recording(1, [RecordedChunk(0, b'{"choices": [{"message": {"tool_calls": [5]}}]}')])
     made = replace(own, recordings={**own.recordings, 1: odd})
-    assert write(made).notes == ("Turn 1 is left out: the test cannot read its answer.",)
+    assert write(made).notes == ("Turn 1 was left out: the test cannot read its answer.",)
     assert outcome(made) == "passed"

@@ -58,10 +58,12 @@ OPENAI = Profile("openai", "openai_chat", "https://api.openai.com/v1")
 @pytest.mark.parametrize(
     ("body", "note"),
     [
-        ({"type": "web_search"}, "The tool web_search was left out: A tool of the type 'web_search'"
-         " is run by its provider; it cannot be imported."),
+        ({"type": "web_search"},
+            "The tool web_search was left out: A tool of the type 'web_search' is run by its "
+            "provider, so it cannot be imported."
+        ),
         ({"type": "local_shell"}, "is run by the client"),
-        ({"type": "teleport"}, "its type 'teleport' is not known"),
+        ({"type": "teleport"}, "its type 'teleport' is unknown"),
     ],
 )  # fmt: skip
 def test_a_tool_without_a_schema_is_left_out_with_who_runs_it(
@@ -82,7 +84,7 @@ def test_a_tool_without_a_schema_is_left_out_with_who_runs_it(
         ({"type": "file_search"}, "tools that the provider runs are not imported"),
         ({"type": "apply_patch"}, "tools that the client runs"),
         ({"type": "shell"}, "tools without a schema"),
-        ({"type": "teleport"}, "not known here"),
+        ({"type": "teleport"}, "not supported here"),
     ],
 )
 def test_a_choice_of_a_tool_without_a_schema_is_left_out_with_the_reason(
@@ -190,7 +192,7 @@ def test_an_archive_gives_its_longest_request_with_the_bytes_that_came() -> None
     entries[1]["response"] = {"status": 200, "content": {"text": json.dumps(answer)}}
     entries.append({"request": {"url": "https://x/other", "postData": {"text": "{}" * 999}}})
     brought = read_requests(json.dumps({"log": {"entries": entries}}))
-    assert "Of 2 requests" in brought.notes[0]
+    assert "longest of 2 in the archive" in brought.notes[0]
     made = session_from_request(brought.requests[0], OPENAI, "s", 5)
     assert made.session.answer == "Hi"
     assert made.response == json.dumps(answer).encode()
@@ -200,7 +202,7 @@ def test_an_archive_gives_its_longest_request_with_the_bytes_that_came() -> None
 
 def test_lines_of_messages_give_the_first_and_a_list_its_messages() -> None:
     lines = "\n".join([json.dumps(CHAT)] * 3)
-    assert "Of 3 lines the first" in read_requests(lines).notes[0]
+    assert "Only the first of 3 lines" in read_requests(lines).notes[0]
     assert len(one(json.dumps(CHAT["messages"])).items) == 3
 
 

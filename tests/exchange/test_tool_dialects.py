@@ -84,19 +84,22 @@ def test_its_pieces(entry: dict[str, Any], has: dict[str, Any]) -> None:
     ("entry", "said"),
     [
         ({"type": "bash_20250124", "name": "bash"}, "run by the client"),
-        ({"type": "string"}, "of another type"),
+        ({"type": "string"}, "another type"),
         ({"googleSearch": {}}, "run by Google"),
         ({"google_search": {}}, "run by Google"),
         ({"tools": {"codeExecution": {}}}, "run by Google"),
         ({"googleSearch": {}, "functionDeclarations": []}, "run by Google"),
         ({"functionDeclarations": {"name": "f"}}, "a list of functions"),
-        ({"name": "f"}, "in no form of a tool"),
+        ({"name": "f"}, "not a known form of a tool"),
         ({"name": 1, "input_schema": SCHEMA}, "It has no name"),
-        ({"name": "f", "input_schema": [1]}, "the schema wants an object"),
-        ({"name": "f", "input_schema": SCHEMA, "strict": "yes"}, "the schema wants true or false"),
+        ({"name": "f", "input_schema": [1]}, "the schema requires an object"),
+        (
+            {"name": "f", "input_schema": SCHEMA, "strict": "yes"},
+            "the schema requires true or false",
+        ),
         ({"name": "f", "input_schema": SCHEMA, "description": 5}, "description is a text"),
-        ({"type": "function", "function": "f"}, "needs its name"),
-        ("f", "something else"),
+        ({"type": "function", "function": "f"}, "needs a name"),
+        ("f", "must be a JSON object"),
     ],
 )
 def test_what_is_understood_and_cannot_be_taken(entry: Any, said: str) -> None:
@@ -139,7 +142,7 @@ def test_tools_of_gemini_need_no_list_around_them(word: str) -> None:
     one = found({"tools": {word: [{"name": "f", "parameters": SCHEMA}]}})
     assert (one.kind, one.name, one.problem) == ("Gemini", "f", "")
     # What a server can do is no tool.
-    assert "in no form" in found({"tools": {"listChanged": True}}).problem
+    assert "not a known form" in found({"tools": {"listChanged": True}}).problem
 
 
 def test_a_title_of_the_arguments_is_left_out_of_a_tool_of_langchain_with_a_note() -> None:
@@ -186,7 +189,7 @@ def test_a_case_of_a_benchmark_brings_its_functions_in_json_schema() -> None:
         "required": ["at"],
     }
     said = " ".join(one.notes)
-    assert "Of the case simple_0 the question" in said
+    assert "Only the functions of the case simple_0" in said
     assert "dict is object, tuple is array, float is number, any is anything" in said
 
 
@@ -198,6 +201,6 @@ def test_a_file_of_cases_brings_each_function_once() -> None:
     brought = import_tools(text, "BFCL_v4_simple.json")
     assert [one.name for one in brought.tools if one.tool] == ["geo.find", "lone"]
     [refused] = [one for one in brought.tools if one.problem]
-    assert "multi_0 names no functions of its own" in refused.problem
-    assert any("word for word: 1 times" in note for note in brought.notes)
-    assert "Cases that name no functions, too: 2." in brought.notes
+    assert "multi_0 has no functions" in refused.problem
+    assert any("duplicates skipped: 1" in note for note in brought.notes)
+    assert "Cases without functions: 2." in brought.notes

@@ -82,9 +82,9 @@ def test_a_title_of_the_schema_that_gives_way_is_told(name: str) -> None:
     titled = Tool("f", "D.", {"type": "object", "title": "FArgs", "description": "Args."})
     written = write_tools(name, [titled])
     assert "FArgs" not in written.text
-    assert [note for note in written.notes if "gave way" in note] == [
-        "The schema of f had a title of its own, which gave way.",
-        "The schema of f had a description of its own, which gave way.",
+    assert [note for note in written.notes if "was replaced" in note] == [
+        "The schema of f had a title of its own, which was replaced.",
+        "The schema of f had a description of its own, which was replaced.",
     ]
 
 
@@ -99,7 +99,7 @@ def test_our_own_forms_lose_nothing(name: str) -> None:
 def test_openapi_reads_back_as_the_same_operation() -> None:
     written = write_tools("openapi", [HTTP, EVENT])
     assert written.notes == (
-        "find_user: the argument x is called X-Flag there.",
+        "find_user: the argument x is called X-Flag in the export.",
         "add_event is not an HTTP tool and was left out.",
     )
     (found,) = import_tools(written.text).tools
@@ -162,7 +162,7 @@ def test_openapi_tells_what_it_leaves_out() -> None:
     assert [note.partition(":")[2].split()[1] for note in written.notes[:3]] == ["fixed"] * 2 + [
         "template"
     ]
-    assert "again is at a path that is in use" in written.notes[-1]
+    assert "again has the same path as another tool" in written.notes[-1]
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_a_file_has_a_plain_name(tools: tuple[Tool, ...], called: str, name: str
 def test_what_cannot_be_written() -> None:
     with pytest.raises(BadInput, match="format must be one of own"):
         write_tools("word", TOOLS)
-    with pytest.raises(BadInput, match="choose one"):
+    with pytest.raises(BadInput, match="Choose a tool"):
         write_tools("own", [])
 
 

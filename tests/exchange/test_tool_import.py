@@ -114,7 +114,7 @@ FORMATS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
             ("get_w", "Anthropic", "mock"),
             ("get_weather", "Gemini", "mock"),
             ("ask", "our own form", "person"),
-            ("", "", "this is something else"),
+            ("", "", "this is not"),
         ],
     ),
     "lines": (
@@ -168,7 +168,7 @@ def test_comments_are_left_out_and_it_is_said() -> None:
     text = '{ // a tool\n "name": "f", /* of "Claude" */ "input_schema": {"type": "object",}, }'
     brought = import_tools(text)
     assert told(brought) == [("f", "Anthropic", "mock")]
-    assert brought.notes == ("Comments and last commas were left out.",)
+    assert brought.notes == ("Comments and trailing commas were removed.",)
     assert import_tools('{"name": "//", "x": "a,}",}').problem == ""
 
 
@@ -274,7 +274,7 @@ def test_markdown_refusal_of_a_server_is_shown_beside_a_good_one() -> None:
 def test_markdown_without_any_says_what_each_block_lacks() -> None:
     text = '```sh\nls\n```\n\n```json\n{"mcpServers": {"a": ...}}\n```\n\n```ts\nconst a = 1;\n```'
     problem = import_tools(text, "README.md").problem
-    assert "None of its 3 code blocks holds tools or servers." in problem
+    assert "None of its 3 code blocks has tools or servers." in problem
     assert "Block at line 6: This is not valid JSON. Line 6, column 22" in problem
     assert "Block at line 10: This is JavaScript or TypeScript" in problem
 
@@ -305,7 +305,7 @@ export const price = tool({ description: "Price" });
 @pytest.mark.parametrize("language", SOURCES)
 def test_source_of_another_language_is_called_by_its_name(language: str) -> None:
     problem = import_tools(SOURCES[language]).problem
-    assert problem.startswith(f"This is {language}; of source code only Python is read.")
+    assert problem.startswith(f"This is {language}. The only supported source code is Python.")
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ def test_source_of_another_language_is_called_by_its_name(language: str) -> None
 )
 def test_source_file_is_of_the_language_of_its_ending(name: str, language: str) -> None:
     problem = import_tools(SOURCES["JavaScript or TypeScript"], name).problem
-    assert problem.startswith(f"This is {language}; of source code only Python is read.")
+    assert problem.startswith(f"This is {language}. The only supported source code is Python.")
     assert [tool.name for tool in import_tools(ANTHROPIC, name).tools] == ["get_w"]
 
 

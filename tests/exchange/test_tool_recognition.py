@@ -45,7 +45,7 @@ OTHER_FILES = [
     ({"compilerOptions": {"strict": True}, "include": ["src"]}, "TypeScript configuration"),
     (
         {"$schema": "https://json.schemastore.org/tsconfig", "extends": "./base.json"},
-        "https://json.schemastore.org/tsconfig describes",
+        "format https://json.schemastore.org/tsconfig",
     ),
     ({"$schema": "https://biomejs.dev/schemas/2/schema.json", "linter": {}}, "biomejs.dev"),
     ({"manifest_version": 3, "name": "x", "description": "d", "version": "1"}, "browser extension"),
@@ -239,13 +239,13 @@ ZOD = {"def": {"type": "object", "shape": {}}, "type": "object", "~standard": {"
     ("entry", "names"),
     [
         # nothing holds a schema
-        (NAMED, ["in no form of a tool", "description"]),
-        ({**NAMED, "tags": ["a"], "examples": [{"sku": "a"}], "returns": SKU}, ["in no form"]),
-        ({"tools": [NAMED]}, ["in no form of a tool"]),
-        ({"jsonrpc": "2.0", "id": 1, "result": {"tools": [NAMED]}}, ["in no form of a tool"]),
-        ({**NAMED, "input_schema": None}, ["Nothing in it holds a schema"]),
-        ({**NAMED, "inputSchema": None}, ["Nothing in it holds a schema"]),
-        ({"name": "server", "description": "d", "configSchema": SKU}, ["in no form"]),
+        (NAMED, ["not a known form of a tool", "description"]),
+        ({**NAMED, "tags": ["a"], "examples": [{"sku": "a"}], "returns": SKU}, ["known form"]),
+        ({"tools": [NAMED]}, ["not a known form of a tool"]),
+        ({"jsonrpc": "2.0", "id": 1, "result": {"tools": [NAMED]}}, ["not a known form of a tool"]),
+        ({**NAMED, "input_schema": None}, ["It has no schema"]),
+        ({**NAMED, "inputSchema": None}, ["It has no schema"]),
+        ({"name": "server", "description": "d", "configSchema": SKU}, ["not a known form"]),
         # what may hold parameters was not understood
         ({**NAMED, "params": ["sku", "n"]}, ["`params`"]),
         ({**NAMED, "arguments": [{"name": "sku", "description": "d", "required": True}]},
@@ -265,25 +265,25 @@ ZOD = {"def": {"type": "object", "shape": {}}, "type": "object", "~standard": {"
         ({**NAMED, "parameters": {"_def": {"typeName": "ZodObject"}}}, ["Zod schema"]),
         ({"$schema": "http://json-schema.org/draft-07/schema#", "$defs": {"A": SKU}},
          ["says nothing about an object of arguments"]),
-        ({**NAMED, "input_schema": {"type": "array"}}, ["Arguments are an object"]),
+        ({**NAMED, "input_schema": {"type": "array"}}, ["Arguments must be an object"]),
         ({**NAMED, "parameters": {"type": "object", "sku": "string"}}, ["type, sku"]),
         ({**NAMED, "input_schema": {"type": "object", "entries": {"sku": {}}}}, ["entries"]),
         ({"type": "webhook", **NAMED, "api_schema": {"query_params_schema": SKU,
-          "path_params_schema": {"id": {"type": "string"}}}}, ["'webhook' is not known"]),
+          "path_params_schema": {"id": {"type": "string"}}}}, ["'webhook' is unknown"]),
         # types that are not known
-        ({"type": "session.created", "event_id": "e"}, ["'session.created' is not known"]),
-        ({"type": "end_call", "name": "end", "description": "d"}, ["'end_call' is not known"]),
-        ({"tools": [{"type": "teleport"}]}, ["'teleport' is not known"]),
+        ({"type": "session.created", "event_id": "e"}, ["'session.created' is unknown"]),
+        ({"type": "end_call", "name": "end", "description": "d"}, ["'end_call' is unknown"]),
+        ({"tools": [{"type": "teleport"}]}, ["'teleport' is unknown"]),
         ({"name": "Set", "type": "n8n-nodes-base.set", "parameters": {"values": {}, "x": {}}},
          ["values, x"]),
-        ({"type": "Feature", "geometry": {}, "properties": {}}, ["'Feature' is not known"]),
-        ({"name": "index", "mappings": {"properties": {"sku": {"type": "text"}}}}, ["in no form"]),
+        ({"type": "Feature", "geometry": {}, "properties": {}}, ["'Feature' is unknown"]),
+        ({"name": "index", "mappings": {"properties": {"sku": {"type": "text"}}}}, ["known form"]),
         # an empty member of a call, a container, a launch configuration or a step
-        ({"name": "now", "arguments": {}}, ["nothing that holds a schema"]),
-        ({"name": "now", "args": {}}, ["nothing that holds a schema"]),
-        ({"name": "web", "image": "nginx", "args": []}, ["nothing that holds a schema"]),
-        ({"name": "run", "type": "node", "request": "launch", "args": []}, ["'node' is not known"]),
-        ({"name": "step", "inputs": {}}, ["nothing that holds a schema"]),
+        ({"name": "now", "arguments": {}}, ["no schema of arguments"]),
+        ({"name": "now", "args": {}}, ["no schema of arguments"]),
+        ({"name": "web", "image": "nginx", "args": []}, ["no schema of arguments"]),
+        ({"name": "run", "type": "node", "request": "launch", "args": []}, ["'node' is unknown"]),
+        ({"name": "step", "inputs": {}}, ["no schema of arguments"]),
         # an empty schema beside parameters
         ({**NAMED, "parameters": {}, "inputs": {"sku": {"type": "string"}}}, ["`inputs` does"]),
         ({"type": "function", "function": {**NAMED, "parameters": {"type": "object",
@@ -387,9 +387,9 @@ def test_what_stands_beside_a_schema_in_its_wrapper_is_noted() -> None:
 
 
 RUN_BY = {
-    "client": ["run by the client,", "run by the client;"],
-    "provider": ["run by its provider;", "run by Google"],
-    "either": ["run by the client or by its provider"],
+    "client": ["run by the client with", "run by the client."],
+    "provider": ["run by its provider,", "run by Google"],
+    "either": ["does not say who runs it"],
 }
 
 

@@ -220,7 +220,7 @@ def test_a_decorated_function_runs(name: str, result: str, file: runner.File) ->
 
 def test_what_is_no_function_is_said(file: runner.File) -> None:
     job = {**JOB, "function": "settings"}
-    with pytest.raises(runner.CallFailure, match=r"settings of .* is not a function but a dict"):
+    with pytest.raises(runner.CallFailure, match=r"settings of .* is a dict, not a function"):
         runner.result_of(job, {}, file)
     with pytest.raises(runner.CallFailure, match=r"no function absent; it has: .*agents, .*plain"):
         runner.result_of({**job, "function": "absent"}, {}, file)

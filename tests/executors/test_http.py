@@ -60,7 +60,7 @@ async def test_a_key_that_nobody_has_let_go_there_stays() -> None:
     environ = {"TEAM_TOKEN": SECRET}
     result, server, _ = await asked(config, "{}", answered(b""), environ, confirmed=False)
     assert (result.is_error, server.seen) == (True, [])
-    assert "nobody has confirmed it for http://tools.lan" in result.text
+    assert "it is not confirmed for http://tools.lan" in result.text
 
 
 async def test_one_request_as_configured() -> None:
@@ -128,7 +128,7 @@ async def test_an_image() -> None:
         (answered(b"", "Location: http://127.0.0.1/x", status="302 Found"),
          ["HTTP 302 Found: it points to http://127.0.0.1/x, which was not followed."]),
         (answered(b"", status="304 Not Modified"), ["HTTP 304"]),
-        (b"junk\r\n\r\n", ["does not speak HTTP"]),
+        (b"junk\r\n\r\n", ["sent invalid HTTP"]),
     ],
 )  # fmt: skip
 async def test_an_error_is_a_result(answer: bytes, said: list[str]) -> None:
@@ -189,10 +189,10 @@ async def test_a_key_in_the_query_stays_where_nobody_has_let_it_go() -> None:
 @pytest.mark.parametrize(
     ("variable", "environ", "said"),
     [
-        ("GONE_KEY", {}, "There is no GONE_KEY"),
-        ("OPENAI_API_KEY", {"OPENAI_API_KEY": SECRET}, "is not for http://tools.lan"),
-        ("MY_KEY", {"MY_KEY": "a\nEvil: 1"}, "not plain text"),
-        ("MY_KEY", {"MY_KEY": "clé secrète"}, "not plain text"),
+        ("GONE_KEY", {}, "GONE_KEY is not set"),
+        ("OPENAI_API_KEY", {"OPENAI_API_KEY": SECRET}, "does not belong to http://tools.lan"),
+        ("MY_KEY", {"MY_KEY": "a\nEvil: 1"}, "not one line of plain text"),
+        ("MY_KEY", {"MY_KEY": "clé secrète"}, "not one line of plain text"),
     ],
 )
 async def test_a_key_that_is_not_sent(variable: str, environ: dict[str, str], said: str) -> None:
@@ -231,8 +231,8 @@ async def test_what_is_checked() -> None:
          "Sends GET https://a.example/x?t=a,b&key=${MY_API_KEY}, with the header Cookie: sid=1"),
         ('{"t": [], "sid": "é\u2028"}', "Sends GET https://a.example/x?key=${MY_API_KEY}, "
          "with the header Cookie: sid=%C3%A9%E2%80%A8"),
-        ('{"t": ["a|b", "c"], "p": ["a|b", "c"]}', "As written, this call fails: 'a|b' is one of"),
-        ("{", "The request is made when the arguments are valid."),
+        ('{"t": ["a|b", "c"], "p": ["a|b", "c"]}', "This call would fail: 'a|b' is one of"),
+        ("{", "The request is built when the arguments are valid."),
     ],
 )  # fmt: skip
 async def test_the_card_has_the_request_of_styled_parameters(arguments: str, note: str) -> None:

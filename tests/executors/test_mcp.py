@@ -193,7 +193,7 @@ async def test_a_server_nobody_knows_is_named(standing: World) -> None:
 
 
 async def test_an_accepted_tool_is_run_by_rules_and_another_is_not(standing: World) -> None:
-    assert "never accepted" in (await standing.checked("say")).problems[0].message
+    assert "was not accepted" in (await standing.checked("say")).problems[0].message
     await standing.accept_all()
     assert (await standing.checked("say")).problems == ()
     assert "no longer lists" in (await standing.checked("nothing")).problems[0].message
@@ -209,11 +209,11 @@ async def test_a_tool_that_changed_after_it_was_accepted_asks_again(way: str) ->
             while not (after := await one.checked("say")).problems:
                 await anyio.sleep(0.01)
         assert after.problems[0].kind == "caution"
-        assert "not what was accepted" in after.problems[0].message
+        assert "after it was accepted" in after.problems[0].message
         assert after.code != before.code, "a card from before is stale"
         stale = await one.run("say", {"text": "x"}, code=before.code)
         assert stale.is_error
-        assert "nothing was run" in stale.text
+        assert "Nothing was run" in stale.text
         fresh = await one.run("say", {"text": "x"}, code=after.code)
         assert fresh.text == "x", "a user may run it"
         assert (await one.checked("add")).problems == (), "the others are as they were"
@@ -300,10 +300,10 @@ async def test_server_with_a_start_time_is_given_up_after_that_time(word: str, w
     ("word", "words"),
     rest_slow(
         [
-            ("stderr", "64 MB without being asked"),
+            ("stderr", "64 MB without a request"),
             ("line", "more than 16 MB"),
-            ("prints", "lines without being asked"),
-            ("notifies", "lines without being asked"),
+            ("prints", "lines without a request"),
+            ("notifies", "lines without a request"),
             ("nonsense", "not valid MCP"),
             ("asks", "asks the user for input in the middle of a call (elicitation)"),
         ],
@@ -364,7 +364,7 @@ async def test_numbers_that_lose_digits_are_told_and_endless_ones_refused(standi
     assert "0.1234567890123456789 is passed" in note.problems[0].message
     refused = await standing.run("add", '{"a": 1e999, "b": 1}')
     assert refused.is_error
-    assert "nothing was run" in refused.text
+    assert "Nothing was run" in refused.text
     exact = await standing.run("add", '{"a": 123456789012345678901234567890, "b": 1}')
     assert exact.text == "123456789012345678901234567891"
 

@@ -41,10 +41,10 @@ def test_references_are_filled_in(text: str, made: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("${NOT_THERE}", "There is no NOT_THERE in the environment"),
-        ("${input:key}", r"\$\{input:key\} cannot be filled in"),
-        ("${A B:-x}", "cannot be filled in"),
-        ("${}", "cannot be filled in"),
+        ("${NOT_THERE}", "needs NOT_THERE, which is not in the environment"),
+        ("${input:key}", r"\$\{input:key\} is not a valid placeholder"),
+        ("${A B:-x}", "is not a valid placeholder"),
+        ("${}", "is not a valid placeholder"),
     ],
 )
 def test_what_cannot_be_filled_in_is_named(text: str, words: str) -> None:

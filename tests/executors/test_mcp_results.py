@@ -46,11 +46,11 @@ CONTENTS: list[tuple[dict[str, Any], list[Content]]] = [
     ),
     (
         {"content": [{"type": "image", "mimeType": "image/svg+xml", "data": PNG}]},
-        [Content(text="[an image, image/svg+xml, 72 bytes: this form is not shown]")],
+        [Content(text="[an image, image/svg+xml, 72 bytes: format not supported]")],
     ),
     (
         {"content": [{"type": "image", "mimeType": "image/png", "data": "!!"}]},
-        [Content(text="[an image, image/png, that is not base64 and cannot be shown]")],
+        [Content(text="[an image, image/png, not valid base64: not shown]")],
     ),
     (
         {"content": [{"type": "audio", "mimeType": "audio/wav", "data": "AAAA"}]},
@@ -179,7 +179,7 @@ def test_what_a_server_asks_of_us_is_told_in_plain_words(said: str, asks: str) -
     assert len(result.content) == (2 if asks else 1)
     if asks:
         assert asks in result.content[0].text
-        assert "not offered here" in result.content[0].text
+        assert "not supported here" in result.content[0].text
     assert len(called({"content": [text(said)]}).content) == 1  # of a success nothing is said
 
 

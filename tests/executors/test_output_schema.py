@@ -37,7 +37,7 @@ ANSWERS: list[tuple[Any, dict[str, Any], str]] = [
     (
         NUMBER,
         {"content": TEXT, "structuredContent": {"n": "three"}},
-        BROKEN + '/n is "three", a string; the schema wants an integer.',
+        BROKEN + '/n is "three", a string; the schema requires an integer.',
     ),
     (
         NUMBER,
@@ -53,24 +53,24 @@ ANSWERS: list[tuple[Any, dict[str, Any], str]] = [
     (  # the wrapper of FastMCP, which the model does not get
         {"type": "object", "properties": {"result": {"type": "integer", "minimum": 9}}},
         {"content": [{"type": "text", "text": "5"}], "structuredContent": {"result": 5}},
-        BROKEN + "/result is 5, an integer; the schema wants an integer of at least 9.",
+        BROKEN + "/result is 5, an integer; the schema requires an integer of at least 9.",
     ),
     (
         {"type": "object", "properties": {"a": {"$ref": "https://example.com/x"}}},
         {"content": TEXT, "structuredContent": {"a": 1}},
-        "The result was not checked: its output schema cannot be used. A $ref must point into this"
-        " schema, like #/$defs/name; nothing is fetched.",
+        "The result was not checked: its output schema cannot be used. A $ref must point into "
+        "this schema, such as #/$defs/name. Nothing is fetched.",
     ),
     (
         {"$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}] * 2}}, "$ref": "#/$defs/a"},
         {"content": TEXT, "structuredContent": {"a": 1}},
-        "The result was not checked: its output schema would take too long for that.",
+        "The result was not checked: its output schema would take too long to check.",
     ),
     (
         NUMBER,
         {"content": TEXT, "structuredContent": {"n": [1, 2], "a": 1, "b": 2, "c": 3}},
         BROKEN
-        + "/n is [1, 2], an array; the schema wants an integer. /a is not in the schema, which"
+        + "/n is [1, 2], an array; the schema requires an integer. /a is not in the schema, which"
         ' knows only "n". /b is not in the schema, which knows only "n". And 1 more.',
     ),
 ]

@@ -90,5 +90,5 @@ async def test_a_flood_is_cut_and_says_by_how_much(printed_before: int, most: in
     (_, _, piece) = told[-1]
     left_out, _, kept = piece.partition("\n")
     assert len(told) == 2
-    assert left_out == f"[… {2_000_000 - most:,} characters are left out here …]"
+    assert left_out == f"[… {2_000_000 - most:,} characters omitted …]"
     assert len(kept) == most

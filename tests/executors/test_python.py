@@ -148,7 +148,7 @@ async def test_only_the_code_that_was_decided_on_is_run(folder: Path) -> None:
     assert await code_of(call.tool) not in (seen, executor.MISSING)
     for decided in (seen, executor.MISSING):
         result = await run(replace(call, code=decided))
-        assert (result.is_error, result.text.endswith("nothing was run.")) == (True, True)
+        assert (result.is_error, result.text.endswith("Nothing was run.")) == (True, True)
     (folder / "tools.py").unlink()
     os.mkfifo(folder / "tools.py")
     assert await code_of(call.tool) == executor.MISSING
@@ -162,7 +162,7 @@ async def test_broken_file(folder: Path) -> None:
     assert "line 2: def t(:" in result.text
     (folder / "tools.py").unlink()
     result = await run(invocation(folder, "t"))
-    assert result.text.endswith("tools.py; correct the file of the tool.")
+    assert result.text.endswith("tools.py. Correct the tool's file.")
 
 
 @pytest.mark.parametrize("interpreter", ["/no/such/python", "/", "false"])

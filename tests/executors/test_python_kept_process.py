@@ -265,7 +265,7 @@ async def test_a_call_whose_process_dies_fails_and_is_not_run_again(
         before = await session.call("add") if number == 2 else [0]
         result = await session.run(session.invocation("effect", path=str(effects), how=how))
         assert (result.is_error, result.kind) == (True, "failed")
-        assert "ended without a result (exit code 7); what it had done by then" in result.text
+        assert "ended without a result (exit code 7); its effects so far" in result.text
         assert ("dying" in result.text) == (how == "die")
         assert effects.read_text() == "ran\n" * number
     after = await session.call("add")
@@ -278,7 +278,7 @@ async def test_another_file_than_the_one_decided_on_is_not_run(session: Session)
     code = (await session.executors.checked("s", call.tool, "{}")).code
     assert not (await session.run(replace(call, code=code))).is_error
     result = await session.run(replace(call, code="0" * 64))
-    assert (result.is_error, result.text.endswith("nothing was run.")) == (True, True)
+    assert (result.is_error, result.text.endswith("Nothing was run.")) == (True, True)
     assert (await session.call("add"))[1] == 2
 
 

@@ -140,7 +140,7 @@ def test_a_pasted_key_wins_and_is_bound_as_well() -> None:
     assert keys.key_for(profile("https://evil.example")) is None
     assert keys.key_for(profile("https://my.example/v1", "MY_KEY")) == "pasted-key-2"
     assert keys.key_for(profile("https://evil.example", "MY_KEY")) is None
-    with pytest.raises(BadInput, match="paste it again"):
+    with pytest.raises(BadInput, match="Paste it again"):
         keys.paste("MY_KEY", " ")
 
 
@@ -157,7 +157,7 @@ def test_a_profile_without_a_key_and_the_simulators() -> None:
     assert keys.missing(profile("http://localhost:11434", "")) == ""
     assert keys.key_for(profile("sim:")) == "the-page-token"
     assert keys.missing(profile("sim:")) == ""
-    assert "There is no ANTHROPIC_API_KEY" in keys.missing(profile("https://api.anthropic.com"))
+    assert "ANTHROPIC_API_KEY is not set" in keys.missing(profile("https://api.anthropic.com"))
 
 
 def test_names_are_told_and_values_never() -> None:
@@ -280,14 +280,18 @@ def test_a_key_for_the_header_of_a_tool(name: str, url: str, value: str) -> None
 @pytest.mark.parametrize(
     ("name", "url", "said"),
     [
-        ("OPENAI_API_KEY", "https://evil.example/", "is not for https://evil.example"),
-        ("OPENAI_API_KEY", "http://api.openai.com/", "is not for http://api.openai.com"),
-        ("BOUND_KEY", "https://evil.example/a", "nobody has confirmed it for https://evil.exam"),
-        ("TEAM_TOKEN", "https://other.example/a", "save the tool, or switch it off and on"),
-        ("TEAM_TOKEN", "http://anywhere.example/a", "nobody has confirmed it for http://anywhere"),
-        ("TEAM_TOKEN", "http://plain.example/a", "anybody could read it. Use https"),
-        ("EMPTY_KEY", "https://anywhere.example", "There is no EMPTY_KEY"),
-        ("HOME", "https://anywhere.example", "does not look like the name of a key"),
+        ("OPENAI_API_KEY", "https://evil.example/", "does not belong to https://evil.example"),
+        ("OPENAI_API_KEY", "http://api.openai.com/", "does not belong to http://api.openai.com"),
+        ("BOUND_KEY", "https://evil.example/a", "it is not confirmed for https://evil.exam"),
+        (
+            "TEAM_TOKEN",
+            "https://other.example/a",
+            "save the tool on its page, or switch it off and on",
+        ),
+        ("TEAM_TOKEN", "http://anywhere.example/a", "it is not confirmed for http://anywhere"),
+        ("TEAM_TOKEN", "http://plain.example/a", "could read it. Use https"),
+        ("EMPTY_KEY", "https://anywhere.example", "EMPTY_KEY is not set"),
+        ("HOME", "https://anywhere.example", "does not look like a key's name"),
         ("TEAM_TOKEN", "nowhere", "Invalid URL"),
     ],
 )

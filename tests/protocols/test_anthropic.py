@@ -299,7 +299,7 @@ def test_arguments_after_their_call_has_ended_spoil_the_answer(
     events = spanned("anthropic", body)
     end = end_of([event for _, _, event in events])
     assert isinstance(end, ResponseFailed)
-    assert end.message.endswith("Retry to ask again.")
+    assert end.message.endswith("Retry.")
     obey_the_grammar(events, len(body))
 
 

@@ -129,16 +129,20 @@ FORCED = ToolChoice("required")
     ("model", "changes", "note"),
     [
         ("claude-fable-5-1", {"choice": FORCED}, "refuses a forced tool"),
-        ("anthropic/claude-opus-5.5-20260920", {"choice": ToolChoice("tool", "f")}, "in words"),
+        (
+            "anthropic/claude-opus-5.5-20260920",
+            {"choice": ToolChoice("tool", "f")},
+            "in the prom",
+        ),
         ("claude-fable-5", {"choice": FORCED}, ""),
         ("claude-fable-5-1", {}, ""),
-        ("m", {"choice": FORCED, "params": {"thinking": 2000}}, "while the model thinks"),
-        ("m", {"choice": FORCED, "params": {"thinking": "adaptive"}}, "while the model thinks"),
+        ("m", {"choice": FORCED, "params": {"thinking": 2000}}, "while thinking is on"),
+        ("m", {"choice": FORCED, "params": {"thinking": "adaptive"}}, "while thinking is on"),
         ("m", {"choice": FORCED, "params": {"thinking": "disabled"}}, ""),
         ("claude-opus-4-7", {"params": {"thinking": 2000}}, "refuses a thinking budget"),
         ("claude-opus-4-6", {"params": {"thinking": 2000}}, ""),
         ("claude-sonnet-5-5", {"params": {"temperature": 0}}, "temperature"),
-        ("claude-fable-5", {"params": {"thinking": "disabled"}}, "do without thinking"),
+        ("claude-fable-5", {"params": {"thinking": "disabled"}}, "always thinks"),
         ("claude-opus-5", {"params": {"thinking": "disabled"}}, ""),
         ("m", {"params": {"thinking": 2000, "temperature": 0.5}}, "A temperature is refused"),
         ("m", {"params": {"thinking": "adaptive", "top_p": 0.1}}, "A top_p below 0.95"),
@@ -307,7 +311,7 @@ CALLED = served("server_call", "s1", '{"q":1}')
 ANSWERED = served("server_result", "s1")
 SEALED = own("thinking", "why", type="thinking", signature="s")
 UNSIGNED = "Left out of the history: thinking parts that came without their signature."
-UNPAIRED = " parts that came without their counterpart, or not whole."
+UNPAIRED = " parts that came incomplete or without their counterpart."
 PAIR = ["server_tool_use", "web_search_tool_result"]
 
 
@@ -329,7 +333,7 @@ PAIR = ["server_tool_use", "web_search_tool_result"]
         ([SAID, ANSWERED], ["text"], "server result" + UNPAIRED),
         ([replace(CALLED, text='{"q'), ANSWERED, SAID], ["text"], "server call" + UNPAIRED),
         ([replace(CALLED, complete=False), ANSWERED, SAID], ["text"], "server result" + UNPAIRED),
-        ([replace(own("other", type="compaction"), complete=False), SAID], ["text"], "cut off"),
+        ([replace(own("other", type="compaction"), complete=False), SAID], ["text"], "incomplete"),
     ],
 )  # fmt: skip
 def test_what_would_be_refused_for_ever_is_left_out(
@@ -370,4 +374,4 @@ def test_images_of_failed_results_stand_behind_the_results() -> None:
     assert first["content"] == "The tool failed; the image that it returned follows."
     assert (second["content"], second["is_error"]) == ("no", True)
     assert [block["type"] for block in rest] == ["text", "image", "image", "text"]
-    assert "behind the results" in sent.notes[0]
+    assert "after the results" in sent.notes[0]

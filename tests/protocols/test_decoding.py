@@ -102,7 +102,7 @@ def test_errors_inside_a_good_status(body: bytes, error: Any) -> None:
         (400, b'{"error": {"message": "bad field", "param": "x"}}',
          {"message": "bad field", "param": "x"}, "400: bad field."),
         (401, b'{"detail": [{"msg": "no key"}]}', {"detail": [{"msg": "no key"}]}, "no key"),
-        (500, b"<html>Oops</html>", "<html>Oops</html>", "a page of HTML"),
+        (500, b"<html>Oops</html>", "<html>Oops</html>", "an HTML or XML page"),
         (503, b"", None, "503. Retry"),
         (429, b'data: {"error": {"message": "slow"}}\n\n', {"message": "slow"}, "slow"),
         (404, b'[{"error": {"message": "no such"}}]', {"message": "no such"}, "no such"),
@@ -181,7 +181,7 @@ def test_a_reason_that_tells_of_trouble_is_no_answer(reason: str) -> None:
         (b": \xff\n\n", True),
         (b"data:\n\n", True),
     ],
-    ids=["all", "no object", "no UTF-8", "a comment", "empty"],
+    ids=["all", "no object", "not UTF-8", "a comment", "empty"],
 )
 def test_after_a_frame_that_is_no_utf8_an_open_call_is_not_complete(
     between: bytes, whole: bool

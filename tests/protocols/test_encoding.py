@@ -256,7 +256,7 @@ def test_a_result_is_spliced_or_goes_as_text(text: str, goes_as: str) -> None:
 def test_where_no_tool_is_allowed_it_is_said(protocol: str, mode: Any) -> None:
     body, sent = encoded(protocol, request(choice=ToolChoice(mode, allowed=())))
     assert "tools" not in body
-    assert sent.notes[0] == "No tool is allowed, so none is sent."
+    assert sent.notes[0] == "No tool is allowed, so none was sent."
     assert ("tool choice was left out" in "".join(sent.notes)) == (mode == "required")
     assert encoded(protocol, request(tools=()))[1].notes == ()
 
@@ -267,9 +267,9 @@ LONG = "x" * 600
 @pytest.mark.parametrize(
     ("protocol", "who"),
     [
-        ("anthropic", "Anthropic takes letters, digits, _ and -"),
-        ("openai_chat", "OpenAI takes 40 characters, newer models 64"),
-        ("openai_responses", "this protocol takes 64 characters"),
+        ("anthropic", "Anthropic accepts letters, digits, _ and -"),
+        ("openai_chat", "OpenAI accepts 40 characters, newer models 64"),
+        ("openai_responses", "this protocol accepts 64 characters"),
         ("ollama", "Ollama is sent 512 characters"),
     ],
 )
@@ -279,9 +279,11 @@ def test_changed_ids_are_told_in_one_note(protocol: str, who: str) -> None:
         return [note for note in encoded(protocol, request(*said))[1].notes if "The id" in note]
 
     assert told("a", "b") == []
-    assert told("a", LONG) == [f"The id of one call was changed: {who}, and each only once."]
+    assert told("a", LONG) == [
+        f"The id of one call was changed: {who}, and accepts each only once."
+    ]
     (note,) = told(LONG, "a", LONG, "a")
-    assert note == f"The ids of 3 calls were changed: {who}, and each only once."
+    assert note == f"The ids of 3 calls were changed: {who}, and accepts each only once."
 
 
 @pytest.mark.parametrize(

@@ -56,13 +56,13 @@ def test_every_sentence_says_what_to_do(status: int) -> None:
 
 def test_a_page_for_people_is_not_put_into_a_sentence() -> None:
     said = http_sentence(500, "<!doctype html><h1>It works!</h1>")
-    assert "page of HTML" in said
+    assert "an HTML or XML page" in said
     assert "It works" not in said
 
 
 def test_a_body_of_something_else_is_described() -> None:
     said = not_api_sentence("X API", 58, "<!doctype html>\n<p>hi")
-    assert said.startswith("This is no answer of the X API, but HTML or XML (58 bytes)")
+    assert said.startswith("This is not an answer of the X API, but HTML or XML (58 bytes)")
     assert said.endswith(".")
 
 

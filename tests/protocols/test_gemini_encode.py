@@ -32,7 +32,7 @@ from tests.protocols.requests import (
 )
 
 OLD, NEW = "gemini-2.5-flash", "gemini-3-pro"
-WHOLE = "Gemini sends the arguments of a call whole, not in deltas."
+WHOLE = "Gemini sends a call's arguments in one piece, not in deltas."
 
 
 def wanted(*messages: Message, model: str = OLD, **changes: Any) -> ModelRequest:
@@ -142,7 +142,7 @@ G = Tool("g")
             "VALIDATED",
         ),
         (ToolChoice("none", allowed=("f",)), {"mode": "NONE"}, ""),
-        (ToolChoice(parallel=False), None, "Several calls"),
+        (ToolChoice(parallel=False), None, "parallel calls"),
         (ToolChoice("none", parallel=False), {"mode": "NONE"}, ""),
     ],
 )
@@ -389,7 +389,7 @@ def test_what_is_opaque_and_was_cut_or_came_from_another_model_is_left_out() -> 
     signed = {"part": {"thoughtSignature": "s"}}
     text = MessagePart("text", "so", meta=signed, protocol="gemini")
     cases = [
-        (replace(code, complete=False), "other parts that were cut off before their end."),
+        (replace(code, complete=False), "other parts that were incomplete."),
         (replace(code, protocol="", origin="model"), "other parts that came from another model."),
     ]
     for part, note in cases:

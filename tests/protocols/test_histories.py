@@ -206,7 +206,9 @@ def test_unsound_arguments_go_as_an_empty_object_and_their_text_in_the_result(
     assert any(read.endswith(f"You wrote:]\n{text}") for read in texts_in(body))
     assert any("Denied." in read for read in texts_in(body))
     (note,) = [note for note in sent.notes if "sent as {}" in note]
-    assert note.startswith("The arguments of seat_map are not a JSON object: sent as {}, with what")
+    assert note.startswith(
+        "The arguments of seat_map are not a JSON object. They were sent as {}, with the"
+    )
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -19,7 +19,7 @@ from tests.protocols.requests import (
     user,
 )
 
-WHOLE = "Ollama sends the arguments of a call whole: they are not seen growing."
+WHOLE = "Ollama sends a call's arguments in one piece, not in deltas."
 
 
 def body_of(*messages: Message, **changes: Any) -> dict[str, Any]:
@@ -70,7 +70,7 @@ F, G = Tool("f"), Tool("g")
     ("choice", "names", "note"),
     [
         (ToolChoice(), ["f", "g"], None),
-        (ToolChoice(parallel=False), ["f", "g"], "one call at a time"),
+        (ToolChoice(parallel=False), ["f", "g"], "parallel calls"),
         (ToolChoice("required"), ["f", "g"], "Ollama ignores tool_choice: the tools were sent"),
         (ToolChoice("tool", "g"), ["g"], "Ollama ignores tool_choice: only g was sent"),
         (ToolChoice("none"), [], "Ollama ignores tool_choice: the tools were left out"),
@@ -176,7 +176,7 @@ def test_images_stand_beside_the_text_and_those_of_results_follow() -> None:
     assert [message["role"] for message in messages] == ["assistant", "tool", "tool", "user"]
     assert messages[1]["content"]
     assert messages[3]["images"] == ["aGk="]
-    assert "message of the user" in "".join(notes(*history))
+    assert "user message" in "".join(notes(*history))
 
 
 def test_what_came_by_another_protocol_and_what_is_empty_is_left_out() -> None:

@@ -157,7 +157,7 @@ def test_images_of_results_stand_in_them_or_follow_or_are_left_out() -> None:
     without = said(*history, quirks=("text_only",))
     assert "image_url" not in json.dumps(without)
     assert "cannot be shown" in without[1]["content"]
-    assert "takes text alone" in notes(*history, quirks=("text_only",))
+    assert "accepts only text" in notes(*history, quirks=("text_only",))
 
 
 def test_images_of_a_prompt_stand_before_its_text() -> None:
@@ -297,7 +297,7 @@ def test_between_results_and_a_prompt_mistral_is_given_a_message_of_the_assistan
         quirks = ("assistant_after_tool",)
         roles = [message["role"] for message in said(*history, quirks=quirks)]
         assert roles[:5] == ["user", "assistant", "tool", "assistant", "user"]
-        assert "this server demands one" in notes(*history, quirks=quirks)
+        assert "requires an assistant message" in notes(*history, quirks=quirks)
     answered = *stopped[:3], assistant(MessagePart("text", "so")), user("b")
     inside = ("assistant_after_tool", "image_results")
     assert "demands" not in notes(*answered, quirks=inside)

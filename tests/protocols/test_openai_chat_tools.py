@@ -53,7 +53,7 @@ F = {"type": "function", "function": {"name": "f"}}
             ("no_forced_with_thinking",),
             ["f", "g", "sql"],
             F,
-            "refused while the model thinks",
+            "refused while thinking is on",
         ),
     ],
 )

@@ -218,13 +218,17 @@ HEAD: dict[str, Any] = {
     ("parts", "types", "note"),
     [
         # Nothing came of it, or what came of it cannot be sent.
-        ([own("thinking", **SEALED)], [], "led to nothing"),
+        ([own("thinking", **SEALED)], [], "without a following item"),
         (
             [own("thinking", **SEALED), own("server_call", block={"type": "computer_call"})],
             [],
             "computer_call without an output",
         ),
-        ([own_call("a", **HEAD), own("thinking", **SEALED)], ["function_call"], "led to nothing"),
+        (
+            [own_call("a", **HEAD), own("thinking", **SEALED)],
+            ["function_call"],
+            "without a following item",
+        ),
         # A server that stored nothing could not read it.
         ([own("thinking", **OPEN), own_call("a", **HEAD)], ["function_call"], "encrypted content"),
         (
@@ -320,10 +324,10 @@ def test_what_was_cut_goes_without_ids_and_without_its_reasoning() -> None:
     for quirks in ((), ("no_encrypted_reasoning",)):
         (item,) = said(assistant(cut, spoken), quirks=quirks)
         assert "id" not in item
-    assert "Reasoning that was cut off" in notes(assistant(cut, spoken))
+    assert "Incomplete reasoning" in notes(assistant(cut, spoken))
     search = own("server_call", block={"type": "web_search_call", "id": "ws_1"})
     assert said(assistant(replace(search, complete=False), spoken))[0]["type"] == "message"
-    assert "server call parts that were cut off" in notes(
+    assert "server call parts that were incomplete" in notes(
         assistant(replace(search, complete=False))
     )
 

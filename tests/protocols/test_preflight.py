@@ -32,7 +32,7 @@ def lists(most: int, count: int = 1) -> tuple[Tool, ...]:
     return tuple(Tool(f"f{place}", "", parameters) for place in range(count))
 
 
-NAMED = "takes names of 1 to"
+NAMED = "accepts names of 1 to"
 LOOSE = "needs `additionalProperties: false` of every object"
 
 
@@ -56,7 +56,7 @@ LOOSE = "needs `additionalProperties: false` of every object"
         (patterned(r"^[(?=]\(\?!(?:a|b)$"), "refused", ""),
         (lists(960), "refused", ""),
         (lists(480, 2), "refused", ""),
-        (lists(481, 2), "about 960 items in all in a request, not 962", "gemini"),
+        (lists(481, 2), "about 960 items in total in a request, not 962", "gemini"),
     ],
 )
 @pytest.mark.parametrize("protocol", CODECS)
@@ -78,7 +78,7 @@ def test_a_schema_of_any_depth_is_judged() -> None:
     for _ in range(300):
         knot = {**CLOSED, "properties": {"x": knot}, "required": ["x"]}
     _, sent = encoded("openai_responses", request(tools=strict(knot)))
-    assert all("takes 10 levels of nesting" in note for note in sent.notes)
+    assert all("accepts 10 levels of nesting" in note for note in sent.notes)
     assert sent.notes
 
 

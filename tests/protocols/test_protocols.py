@@ -17,5 +17,5 @@ def test_the_table_holds_what_it_says() -> None:
 
 @pytest.mark.parametrize("name", ["", "nonsense", "Anthropic"])
 def test_an_unknown_protocol_is_refused_with_a_sentence(name: str) -> None:
-    with pytest.raises(BadInput, match=r"choose one of anthropic, openai_chat.*\.$"):
+    with pytest.raises(BadInput, match=r"Choose from anthropic, openai_chat.*\.$"):
         codec(name)

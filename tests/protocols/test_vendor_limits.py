@@ -61,28 +61,28 @@ def test_lint_when_a_name_is_unknown_lists_all_names() -> None:
         (
             "groq",
             with_parameter(type="object", required=["a"]),
-            "Groq needs `properties` beside `required`, even if it is empty at /properties/text.",
+            "Groq needs `properties` with `required`, even if it is empty at /properties/text.",
         ),
         (
             "groq",
             replace(GOOD, parameters={"type": "object", "required": []}),
-            "Groq needs `properties` beside `required`, even if it is empty.",
+            "Groq needs `properties` with `required`, even if it is empty.",
         ),
         (
             "mistral",
             replace(GOOD, name="n" * 65),
-            f"Mistral takes names of 1 to 64 letters, digits, underscores and hyphens, "
-            f"not {'n' * 65!r}.",
+            "Mistral accepts names of 1 to 64 letters, digits, underscores and hyphens, not "
+            f"{'n' * 65!r}.",
         ),
         (
             "deepseek",
             replace(GOOD, name="look.up"),
-            "DeepSeek takes names of letters, digits, underscores and hyphens, not 'look.up'.",
+            "DeepSeek accepts names of letters, digits, underscores and hyphens, not 'look.up'.",
         ),
         (
             "fireworks",
             with_parameter(type="object", anyOf=[{"required": ["a"]}, TEXT]),
-            "Fireworks AI does not accept a branch that has nothing but `required` at "
+            "Fireworks AI does not accept a branch with only `required` at "
             "/properties/text/anyOf/0.",
         ),
         (
@@ -116,12 +116,12 @@ def test_vendor_limit_when_a_tool_exceeds_it_names_the_vendor(
     ("profile", "count", "messages"),
     [
         ("groq", 128, []),
-        ("groq", 129, ["Groq takes 128 tools in a request, not 129."]),
+        ("groq", 129, ["Groq accepts 128 tools in a request, not 129."]),
         ("xai", 200, []),
-        ("xai", 201, ["xAI takes 200 tools in a request, not 201."]),
-        ("perplexity", 1, ["Perplexity takes no tools."]),
-        ("openai", 129, ["OpenAI takes 128 tools in a request, not 129."]),
-        ("together", 129, ["OpenAI takes 128 tools in a request, not 129."]),
+        ("xai", 201, ["xAI accepts 200 tools in a request, not 201."]),
+        ("perplexity", 1, ["Perplexity does not accept tools."]),
+        ("openai", 129, ["OpenAI accepts 128 tools in a request, not 129."]),
+        ("together", 129, ["OpenAI accepts 128 tools in a request, not 129."]),
     ],
 )
 def test_vendor_limit_when_there_are_many_tools_replaces_the_protocols(

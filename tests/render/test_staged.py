@@ -140,7 +140,7 @@ def test_afterwards_the_card_says_what_was_real(row: Any) -> None:
             "did not change",
             False,
         ),
-        (ended("cut_json", ToolResult((IMAGE,))), "cut JSON", "the beginning", True),
+        (ended("cut_json", ToolResult((IMAGE,))), "truncated JSON", "the beginning", True),
     ],
     ids=["cancelled", "broke", "the same", "an image"],
 )

@@ -233,7 +233,7 @@ def test_lines_and_lists_of_json_are_rows_too(
 
 
 def test_a_sentence_that_ends_in_deltas_is_told_whole() -> None:
-    said = "Gemini sends the arguments of a call whole, not in deltas."
+    said = "Gemini sends a call's arguments in one piece, not in deltas."
     assert Row(1, "own", said, 0).short == said
     assert not Row(1, "own", said, 0).minor
     assert Row(1, "down", "content_block_delta text_delta", 0).short == "text_delta"

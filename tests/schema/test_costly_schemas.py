@@ -81,7 +81,7 @@ def test_patterns_too_large_for_a_schema_are_refused_with_their_place(
     assert wrong is not None
     assert place in wrong[1]
     assert place in wrong[0]
-    assert any(word in wrong[0] for word in ("MiB once", "characters", "shorten it"))
+    assert any(word in wrong[0] for word in ("MiB when", "characters", "shorten it"))
 
 
 IN_USE = [
@@ -106,7 +106,7 @@ def test_patterns_in_use_together_are_compiled() -> None:
 def test_a_pattern_that_is_none_is_still_called_one() -> None:
     wrong = fault(of_patterns("[a{1,60000}"))
     assert wrong is not None
-    assert "is not a regular expression" in wrong[0]
+    assert "is not a valid regular expression" in wrong[0]
 
 
 STATES = [

@@ -74,7 +74,7 @@ def test_the_schemas_name_what_the_code_names() -> None:
         ("scenario", {"turns": [{"txt": 1}]}, "/turns/0/txt", "this is not in the schema"),
         ("expectation", {"called": "\n"}, "/called", "this must be a text of 1 to 200 characters"),
         ("batch", {"cases": []}, "/playground_batch", "this is no SPEC of a batch"),
-        ("batch", float("inf"), "", "this is Infinity, which is no number of JSON."),
+        ("batch", float("inf"), "", "this is Infinity, which is not a JSON number."),
         ("tool", MCP, "/config/server", "An mcp tool needs config.server"),
     ],
 )

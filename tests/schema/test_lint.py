@@ -52,10 +52,10 @@ for _ in range(6):
     [
         (GOOD, "", ""),
         (replace(GOOD, description=" "), "has no description: say what", "/description"),
-        (replace(GOOD, description="Looks up."), "The description tells little", "/description"),
-        (replace(GOOD, name="data"), "The name 'data' tells little", "/name"),
-        (replace(GOOD, name="do_it"), "The name 'do_it' tells little", "/name"),
-        (replace(GOOD, name="x1"), "The name 'x1' tells little", "/name"),
+        (replace(GOOD, description="Looks up."), "The description says little", "/description"),
+        (replace(GOOD, name="data"), "The name 'data' says little", "/name"),
+        (replace(GOOD, name="do_it"), "The name 'do_it' says little", "/name"),
+        (replace(GOOD, name="x1"), "The name 'x1' says little", "/name"),
         (replace(GOOD, name="get_weather"), "", ""),
         (
             replace(
@@ -100,7 +100,7 @@ for _ in range(6):
             "The tool has 21 parameters",
             "/parameters/properties",
         ),
-        (replace(GOOD, description="word " * 2000), "takes about", ""),
+        (replace(GOOD, description="word " * 2000), "adds about", ""),
         (replace(GOOD, parameters=FREEFORM, format={"type": "text"}), "", ""),
     ],
 )
@@ -178,11 +178,11 @@ def pair(one: str, other: str, *descriptions: str) -> list[Tool]:
     ("tools", "words"),
     [
         (pair("get_user", "delete_user"), ""),
-        (pair("get_user", "get-user"), "look alike"),
-        (pair("getUser", "get_user"), "look alike"),
-        (pair("read_l1", "read_I1"), "look alike"),
-        (pair("read", "fetch", ABOUT, ABOUT), "are described alike"),
-        (pair("read", "fetch", ABOUT, ABOUT + "!"), "are described alike"),
+        (pair("get_user", "get-user"), "are similar"),
+        (pair("getUser", "get_user"), "are similar"),
+        (pair("read_l1", "read_I1"), "are similar"),
+        (pair("read", "fetch", ABOUT, ABOUT), "have similar descriptions"),
+        (pair("read", "fetch", ABOUT, ABOUT + "!"), "have similar descriptions"),
         (pair("read", "fetch", "", ""), ""),
         ([replace(GOOD, name=f"tool_{n}_up", description="") for n in range(20)], ""),
         ([replace(GOOD, name=f"tool_{n}_up", description="") for n in range(22)], "22 tools"),
@@ -359,7 +359,7 @@ def test_what_generators_write_is_refused_where_it_is_and_nowhere_else(
 def test_a_name_that_only_openai_itself_takes_in_responses_is_a_note() -> None:
     found = findings(replace(GOOD, name="n" * 65), ("openai_responses",))
     assert [(one.severity, one.pointer) for one in found] == [("weak", "/name")]
-    assert "take names of 64 letters; this one has 65" in found[0].message
+    assert "accept names of 64 letters; this one has 65" in found[0].message
 
 
 @pytest.mark.parametrize(("word", "told"), [("pending", False), ("changes_requested", True)])

@@ -79,7 +79,7 @@ def test_what_is_typed_changes_just_that(path: Any, typed: Any, there: Any, expe
         (TITLE, "name", "", "needs a name"),
         (TITLE, "type", "text", "one of string"),
         (TITLE, "rest", "[1]", "JSON object"),
-        (TITLE, "rest", '{"minLength": 3}', "place of its own"),
+        (TITLE, "rest", '{"minLength": 3}', "its own field"),
         (MINUTES, "default", "x", "double quotes"),
         (("properties", "any"), "json", "[]", "true or false"),
         (("properties", "any"), "json", "{", "not a JSON value"),

@@ -299,12 +299,12 @@ def test_strict_ready_schemas_take_the_same_values_or_say_so(schema: Json, proto
         (
             closed(x={"oneOf": [{**S, "enum": ["a", "b"]}, {**S, "enum": ["b"]}]}),
             {"anyOf": [{**S, "enum": ["a", "b"]}, {**S, "enum": ["b"]}]},
-            ("A value may fit several choices of what was oneOf at /properties/x.",),
+            ("A value may match several choices of the former oneOf at /properties/x.",),
         ),
         (
             {**closed(x=S), "additionalProperties": True},
             S,
-            ("Properties that are not named are no longer taken.",),
+            ("Unnamed properties are no longer accepted.",),
         ),
     ],
 )

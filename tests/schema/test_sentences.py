@@ -89,8 +89,8 @@ SENTENCES: dict[str, tuple[Json, Any, list[tuple[str, str]]]] = {
         [
             (
                 "/shape/r",
-                '/shape/r is "2", a string; the schema wants a number where /shape/kind is'
-                ' "circle".',
+                '/shape/r is "2", a string; the schema requires a number where /shape/kind is '
+                '"circle".',
             )
         ],
     ),
@@ -100,7 +100,7 @@ SENTENCES: dict[str, tuple[Json, Any, list[tuple[str, str]]]] = {
         [
             (
                 "/shape/kind",
-                '/shape/kind is "star", a string; the schema wants one of "circle", "box".',
+                '/shape/kind is "star", a string; the schema requires one of "circle", "box".',
             )
         ],
     ),
@@ -120,8 +120,8 @@ SENTENCES: dict[str, tuple[Json, Any, list[tuple[str, str]]]] = {
         [
             (
                 "/shape",
-                '/shape is 2, an integer; the schema wants an object with "kind" and "r" or an'
-                ' object with "kind" and "w" and "h".',
+                '/shape is 2, an integer; the schema requires an object with "kind" and "r" or '
+                'an object with "kind" and "w" and "h".',
             )
         ],
     ),
@@ -168,8 +168,8 @@ SENTENCES: dict[str, tuple[Json, Any, list[tuple[str, str]]]] = {
         [
             (
                 "/to/mail",
-                "/to/mail is 3, an integer; the schema wants a string (branch 0 of anyOf, the"
-                " nearest of 2).",
+                "/to/mail is 3, an integer; the schema requires a string (branch 0 of anyOf, "
+                "the nearest of 2).",
             )
         ],
     ),
@@ -179,8 +179,9 @@ SENTENCES: dict[str, tuple[Json, Any, list[tuple[str, str]]]] = {
         [
             (
                 "/a",
-                '/a satisfies no branch of anyOf. Branch 0: /a/x is "p", a string; the schema wants'
-                ' an integer. Branch 1: /a/y is "q", a string; the schema wants an integer.',
+                '/a satisfies no branch of anyOf. Branch 0: /a/x is "p", a string; the schema '
+                'requires an integer. Branch 1: /a/y is "q", a string; the schema requires an '
+                "integer.",
             )
         ],
     ),
@@ -200,15 +201,15 @@ SENTENCES: dict[str, tuple[Json, Any, list[tuple[str, str]]]] = {
         [
             (
                 "/n",
-                '/n is "x", a string; the schema wants an integer of at least 4 or a string with at'
-                " least 3 characters or null.",
+                '/n is "x", a string; the schema requires an integer of at least 4 or a string '
+                "with at least 3 characters or null.",
             )
         ],
     ),
     "anyOf, a list or its item": (
         an_object(ids={"anyOf": [{"type": "array", "items": INTEGER}, INTEGER]}),
         {"ids": [1, "2"]},
-        [("/ids/1", '/ids/1 is "2", a string; the schema wants an integer.')],
+        [("/ids/1", '/ids/1 is "2", a string; the schema requires an integer.')],
     ),
     "unions in a list": (
         an_object(shapes={"type": "array", "items": SHAPE}),
@@ -236,37 +237,37 @@ SENTENCES: dict[str, tuple[Json, Any, list[tuple[str, str]]]] = {
         [
             (
                 "/n",
-                "/n is 3, an integer, which satisfies branches 0 (an integer) and 1 (a number of at"
-                " least 2) of oneOf; the schema wants exactly one.",
+                "/n is 3, an integer, which satisfies branches 0 (an integer) and 1 (a number "
+                "of at least 2) of oneOf; the schema requires exactly one.",
             )
         ],
     ),
     "a reference with a sibling": (
         {"$defs": {"n": INTEGER}, **an_object(n={"$ref": "#/$defs/n", "minimum": 3})},
         {"n": 1},
-        [("/n", "/n is 1, an integer; the schema wants a value of at least 3.")],
+        [("/n", "/n is 1, an integer; the schema requires a value of at least 3.")],
     ),
     "the target of a reference with a sibling": (
         {"$defs": {"n": INTEGER}, **an_object(n={"$ref": "#/$defs/n", "minimum": 3})},
         {"n": "x"},
-        [("/n", '/n is "x", a string; the schema wants an integer.')],
+        [("/n", '/n is "x", a string; the schema requires an integer.')],
     ),
     "additionalItems of draft 7": (
         draft("7", an_object(t={"type": "array", "items": [TEXT], "additionalItems": False})),
         {"t": ["a", "b", "c"]},
-        [("/t/1", "/t/1 is one item too many; the schema wants at most 1.")],
+        [("/t/1", "/t/1 is one item too many; the schema requires at most 1.")],
     ),
     "additionalItems with a schema": (
         draft("2019-09", an_object(t={"items": [TEXT], "additionalItems": INTEGER})),
         {"t": ["a", "b"]},
-        [("/t/1", '/t/1 is "b", a string; the schema wants an integer.')],
+        [("/t/1", '/t/1 is "b", a string; the schema requires an integer.')],
     ),
     "prefixItems": (
         an_object(t={"prefixItems": [TEXT, INTEGER], "items": False}),
         {"t": ["a", "b", 3]},
         [
-            ("/t/1", '/t/1 is "b", a string; the schema wants an integer.'),
-            ("/t/2", "/t/2 is one item too many; the schema wants at most 2."),
+            ("/t/1", '/t/1 is "b", a string; the schema requires an integer.'),
+            ("/t/2", "/t/2 is one item too many; the schema requires at most 2."),
         ],
     ),
     "unevaluatedItems": (
@@ -277,32 +278,32 @@ SENTENCES: dict[str, tuple[Json, Any, list[tuple[str, str]]]] = {
     "contains": (
         an_object(a={"contains": INTEGER}),
         {"a": ["x"]},
-        [("/a", "/a has no item that is an integer; the schema wants at least 1.")],
+        [("/a", "/a has no item that is an integer; the schema requires at least 1.")],
     ),
     "minContains": (
         an_object(a={"contains": {"const": "x"}, "minContains": 2}),
         {"a": ["x"]},
-        [("/a", '/a has fewer than 2 items that are "x"; the schema wants at least 2.')],
+        [("/a", '/a has fewer than 2 items that are "x"; the schema requires at least 2.')],
     ),
     "maxContains": (
         an_object(a={"contains": {"const": "x"}, "maxContains": 1}),
         {"a": ["x", "x"]},
-        [("/a", '/a has more than 1 item that is "x"; the schema wants at most 1.')],
+        [("/a", '/a has more than 1 item that is "x"; the schema requires at most 1.')],
     ),
     "exclusiveMinimum of draft 4": (
         draft("4", an_object(n=INTEGER | {"minimum": 5, "exclusiveMinimum": True})),
         {"n": 5},
-        [("/n", "/n is 5, an integer; the schema wants an integer greater than 5.")],
+        [("/n", "/n is 5, an integer; the schema requires an integer greater than 5.")],
     ),
     "minimum of draft 4, not exclusive": (
         draft("4", an_object(n=INTEGER | {"minimum": 5, "exclusiveMinimum": False})),
         {"n": 4},
-        [("/n", "/n is 4, an integer; the schema wants an integer of at least 5.")],
+        [("/n", "/n is 4, an integer; the schema requires an integer of at least 5.")],
     ),
     "exclusiveMaximum": (
         an_object(n={"type": "number", "exclusiveMaximum": 1}),
         {"n": 1},
-        [("/n", "/n is 1, an integer; the schema wants a number less than 1.")],
+        [("/n", "/n is 1, an integer; the schema requires a number less than 1.")],
     ),
     "dependentRequired": (
         {**an_object(), "dependentRequired": {"card": ["address"]}},
@@ -329,7 +330,7 @@ SENTENCES: dict[str, tuple[Json, Any, list[tuple[str, str]]]] = {
     "dependentSchemas": (
         {**an_object(), "dependentSchemas": {"card": an_object(cvv=TEXT)}},
         {"card": 1, "cvv": 123},
-        [("/cvv", "/cvv is 123, an integer; the schema wants a string where /card is given.")],
+        [("/cvv", "/cvv is 123, an integer; the schema requires a string where /card is given.")],
     ),
     "then": (
         {**an_object(), **US},
@@ -342,8 +343,8 @@ SENTENCES: dict[str, tuple[Json, Any, list[tuple[str, str]]]] = {
             ),
             (
                 "/zip",
-                '/zip is "x", a string; the schema wants a value that matches ^[0-9]{5}$ where'
-                ' /country is "us".',
+                '/zip is "x", a string; the schema requires a value that matches ^[0-9]{5}$ '
+                'where /country is "us".',
             ),
         ],
     ),
@@ -383,7 +384,7 @@ SENTENCES: dict[str, tuple[Json, Any, list[tuple[str, str]]]] = {
     "not": (
         an_object(a={"not": TEXT}),
         {"a": "x"},
-        [("/a", '/a is "x", a string; the schema wants anything but a string.')],
+        [("/a", '/a is "x", a string; the schema requires anything but a string.')],
     ),
     "not, of required": (
         an_object(a={"not": {"required": ["x", "y"]}}),
@@ -391,26 +392,31 @@ SENTENCES: dict[str, tuple[Json, Any, list[tuple[str, str]]]] = {
         [
             (
                 "/a",
-                '/a is {"x": 1, "y": 2}, an object; the schema wants anything but an object with'
-                ' "x" and "y".',
+                '/a is {"x": 1, "y": 2}, an object; the schema requires anything but an object '
+                'with "x" and "y".',
             )
         ],
     ),
     "propertyNames": (
         an_object(h={"propertyNames": {"pattern": "^x-"}}),
         {"h": {"y": 1}},
-        [("/h", '/h has the key "y"; the schema wants each key to be a value that matches ^x-.')],
+        [
+            (
+                "/h",
+                '/h has the key "y"; the schema requires each key to be a value that matches ^x-.',
+            )
+        ],
     ),
     "propertyNames, an enum": (
         an_object(h={"propertyNames": {"enum": ["a", "b"]}}),
         {"h": {"y": 1}},
-        [("/h", '/h has the key "y"; the schema wants each key to be one of "a", "b".')],
+        [("/h", '/h has the key "y"; the schema requires each key to be one of "a", "b".')],
     ),
     "patternProperties": (
         {**an_object(a={}), "patternProperties": {"^x-": TEXT}, "additionalProperties": False},
         {"x-1": 2, "y": 1},
         [
-            ("/x-1", "/x-1 is 2, an integer; the schema wants a string."),
+            ("/x-1", "/x-1 is 2, an integer; the schema requires a string."),
             ("/y", '/y is not in the schema, which knows only "a" and names that match ^x-.'),
         ],
     ),
@@ -422,37 +428,37 @@ SENTENCES: dict[str, tuple[Json, Any, list[tuple[str, str]]]] = {
     "unevaluatedProperties with a schema": (
         {"allOf": [an_object(a={})], "unevaluatedProperties": INTEGER},
         {"a": 1, "c": "3"},
-        [("/c", '/c is "3", a string; the schema wants an integer.')],
+        [("/c", '/c is "3", a string; the schema requires an integer.')],
     ),
     "uniqueItems": (
         an_object(a={"uniqueItems": True}),
         {"a": [1, 2, 1.0]},
-        [("/a/2", "/a/2 is 1.0, a number, like /a/0; the schema wants each item once.")],
+        [("/a/2", "/a/2 is 1.0, a number, like /a/0; the schema requires each item once.")],
     ),
     "multipleOf": (
         an_object(a={"type": "number", "multipleOf": 0.5}),
         {"a": 0.7},
-        [("/a", "/a is 0.7, a number; the schema wants a number that is a multiple of 0.5.")],
+        [("/a", "/a is 0.7, a number; the schema requires a number that is a multiple of 0.5.")],
     ),
     "format": (
         an_object(a=TEXT | {"format": "email"}),
         {"a": "x"},
-        [("/a", '/a is "x", a string; the schema wants a string in the format email.')],
+        [("/a", '/a is "x", a string; the schema requires a string in the format email.')],
     ),
     "contentEncoding of draft 7": (
         draft("7", an_object(a=TEXT | {"contentEncoding": "base64"})),
         {"a": "*"},
-        [("/a", '/a is "*", a string; the schema wants a string in the encoding base64.')],
+        [("/a", '/a is "*", a string; the schema requires a string in the encoding base64.')],
     ),
     "const, nested": (
         an_object(a=an_object(b=an_object(c={"const": 2}))),
         {"a": {"b": {"c": 3}}},
-        [("/a/b/c", "/a/b/c is 3, an integer; the schema wants 2.")],
+        [("/a/b/c", "/a/b/c is 3, an integer; the schema requires 2.")],
     ),
     "an empty enum": (
         an_object(a={"enum": []}),
         {"a": 1},
-        [("/a", "/a is 1, an integer; the schema wants nothing: its enum is empty.")],
+        [("/a", "/a is 1, an integer; the schema requires nothing: its enum is empty.")],
     ),
     "a member that is required and forbidden": (
         closed("citty", city=TEXT),
@@ -462,7 +468,7 @@ SENTENCES: dict[str, tuple[Json, Any, list[tuple[str, str]]]] = {
     "unevaluatedProperties beside a member that is wrong": (
         {"allOf": [an_object(a=TEXT), an_object(b=TEXT)], "unevaluatedProperties": False},
         {"a": 1, "b": "x"},
-        [("/a", "/a is 1, an integer; the schema wants a string.")],
+        [("/a", "/a is 1, an integer; the schema requires a string.")],
     ),
     "unevaluatedProperties and a member of another branch": (
         {
@@ -478,7 +484,7 @@ SENTENCES: dict[str, tuple[Json, Any, list[tuple[str, str]]]] = {
         [
             (
                 "/q",
-                '/q is {"x": 1}, an object; the schema wants an object that satisfies '
+                '/q is {"x": 1}, an object; the schema requires an object that satisfies '
                 '{"type": "object", "properties": {}, "additionalProperties":... (67 characters).',
             )
         ],
@@ -489,8 +495,9 @@ SENTENCES: dict[str, tuple[Json, Any, list[tuple[str, str]]]] = {
         [
             (
                 "/a",
-                '/a has no item that is an object with "t" that satisfies {"properties": {"t": '
-                '{"const": "x"}}, "required": ["t"]}; the schema wants at least 1.',
+                '/a has no item that is an object with "t" that satisfies '
+                '{"properties": {"t": {"const": "x"}}, "required": ["t"]}; the schema requires '
+                "at least 1.",
             )
         ],
     ),
@@ -500,15 +507,15 @@ SENTENCES: dict[str, tuple[Json, Any, list[tuple[str, str]]]] = {
         [
             (
                 "/a",
-                '/a is {"t": 1}, an object; the schema wants anything but a value that satisfies '
-                '{"properties": {"t": {"const": 1}}}.',
+                '/a is {"t": 1}, an object; the schema requires anything but a value that '
+                'satisfies {"properties": {"t": {"const": 1}}}.',
             )
         ],
     ),
     "not true": (
         an_object(a={"not": True}),
         {"a": 1},
-        [("/a", "/a is 1, an integer; the schema wants nothing.")],
+        [("/a", "/a is 1, an integer; the schema requires nothing.")],
     ),
 }
 """By construct: a schema, a value, and each problem with its pointer."""

@@ -35,7 +35,7 @@ PROBLEMS: list[tuple[Json, Any, list[tuple[str, str, str]]]] = [
         [
             (
                 "/minutes",
-                '/minutes is "30", a string; the schema wants an integer of at least 5.',
+                '/minutes is "30", a string; the schema requires an integer of at least 5.',
                 "30",
             )
         ],
@@ -43,37 +43,43 @@ PROBLEMS: list[tuple[Json, Any, list[tuple[str, str, str]]]] = [
     (
         an_object(minutes=INTEGER),
         {"minutes": 3},
-        [("/minutes", "/minutes is 3, an integer; the schema wants an integer of at least 5.", "")],
+        [
+            (
+                "/minutes",
+                "/minutes is 3, an integer; the schema requires an integer of at least 5.",
+                "",
+            )
+        ],
     ),
     (
         POINT,
         {"at": {"x": "7"}},
-        [("/at/x", '/at/x is "7", a string; the schema wants an integer of at least 5.', "7")],
+        [("/at/x", '/at/x is "7", a string; the schema requires an integer of at least 5.', "7")],
     ),
     (
         an_object(unit={"enum": ["c", "f"]}),
         {"unit": "C"},
-        [("/unit", '/unit is "C", a string; the schema wants one of "c", "f".', '"c"')],
+        [("/unit", '/unit is "C", a string; the schema requires one of "c", "f".', '"c"')],
     ),
     (  # its enum is satisfied, its const is not
         an_object(unit={"enum": ["c", "f"], "const": "f"}),
         {"unit": "c"},
-        [("/unit", '/unit is "c", a string; the schema wants "f".', "")],
+        [("/unit", '/unit is "c", a string; the schema requires "f".', "")],
     ),
     (  # its enum is satisfied, its type is not
         an_object(guests={"type": "integer", "enum": ["2", "4"]}),
         {"guests": "2"},
-        [("/guests", '/guests is "2", a string; the schema wants an integer.', "")],
+        [("/guests", '/guests is "2", a string; the schema requires an integer.', "")],
     ),
     (  # which of the two is meant nobody knows
         an_object(unit={"enum": ["k", "K", 1]}),
         {"unit": "\u212a"},
-        [("/unit", '/unit is "\u212a", a string; the schema wants one of "k", "K", 1.', "")],
+        [("/unit", '/unit is "\u212a", a string; the schema requires one of "k", "K", 1.', "")],
     ),
     (  # jsonschema-rs tells another place than that of the value
         an_object(**{"": {"items": {"type": "integer"}}}),
         {"": ["1"]},
-        [("/0", '/0 is "1", a string; the schema wants an integer.', "")],
+        [("/0", '/0 is "1", a string; the schema requires an integer.', "")],
     ),
     (
         {**an_object(), "required": ["a", "b"]},
@@ -91,7 +97,7 @@ PROBLEMS: list[tuple[Json, Any, list[tuple[str, str, str]]]] = [
     (
         an_object(n={"anyOf": [{"type": "integer"}, {"type": "null"}]}),
         {"n": "12"},
-        [("/n", '/n is "12", a string; the schema wants an integer or null.', "12")],
+        [("/n", '/n is "12", a string; the schema requires an integer or null.', "12")],
     ),
     (
         an_object(s={"type": "string", "minLength": 1, "maxLength": 2}),
@@ -99,7 +105,7 @@ PROBLEMS: list[tuple[Json, Any, list[tuple[str, str, str]]]] = [
         [
             (
                 "/s",
-                '/s is "", a string; the schema wants a string with at least 1 character '
+                '/s is "", a string; the schema requires a string with at least 1 character '
                 "and at most 2 characters.",
                 "",
             )
@@ -108,25 +114,25 @@ PROBLEMS: list[tuple[Json, Any, list[tuple[str, str, str]]]] = [
     (
         an_object(d={"type": "string", "format": "date"}),
         {"d": "soon"},
-        [("/d", '/d is "soon", a string; the schema wants a string in the format date.', "")],
+        [("/d", '/d is "soon", a string; the schema requires a string in the format date.', "")],
     ),
     (
         an_object(a={"pattern": "^(?:(?=a)a|aa)+$"}),
         {"a": "a" * 200 + "!"},
-        [("/a", "/a could not be matched: the schema's pattern takes too long.", "")],
+        [("/a", "/a could not be checked, because the schema's pattern takes too long.", "")],
     ),
     (an_object(a=False), {"a": 1}, [("/a", "/a is not allowed by the schema.", "")]),
     (
         an_object(a={"not": {"const": 1}}),
         {"a": 1},
-        [("/a", "/a is 1, an integer; the schema wants anything but 1.", "")],
+        [("/a", "/a is 1, an integer; the schema requires anything but 1.", "")],
     ),
     (
         an_object(a={"type": "array", "items": {"type": "integer"}, "uniqueItems": True}),
         {"a": [1, "2", 1]},
         [
-            ("/a/1", '/a/1 is "2", a string; the schema wants an integer.', "2"),
-            ("/a/2", "/a/2 is 1, an integer, like /a/0; the schema wants each item once.", ""),
+            ("/a/1", '/a/1 is "2", a string; the schema requires an integer.', "2"),
+            ("/a/2", "/a/2 is 1, an integer, like /a/0; the schema requires each item once.", ""),
         ],
     ),
 ]
@@ -311,13 +317,13 @@ BAD_TOOLS: list[tuple[Any, str, str]] = [
     ({**GOOD, "description": None}, "/description", "text"),
     ({**GOOD, "description": "x" * 70_000}, "/description", "at most 65536"),
     ({**GOOD, "description": "\ud800"}, "/description", "surrogate"),
-    ({**GOOD, "parameters": None}, "/parameters", "wants an object"),
+    ({**GOOD, "parameters": None}, "/parameters", "requires an object"),
     ({**GOOD, "parameters": {"type": "string"}}, "/parameters/type", '"type": "object"'),
     ({**GOOD, "parameters": {}}, "/parameters/type", '"type": "object"'),
     (
         {**GOOD, "parameters": an_object(a={"type": "integr"})},
         "/parameters/properties/a/type",
-        '"integr" at /properties/a/type is not a type',
+        '"integr" at /properties/a/type is not a JSON Schema type',
     ),
     (
         {**GOOD, "parameters": an_object(a={"pattern": "("})},
@@ -337,12 +343,12 @@ BAD_TOOLS: list[tuple[Any, str, str]] = [
     (
         {**GOOD, "parameters": an_object(a={"$ref": "https://example.com/x"})},
         "/parameters/properties/a/$ref",
-        "nothing is fetched",
+        "Nothing is fetched",
     ),
     (
         {**GOOD, "parameters": an_object(a={"$ref": "file:///etc/passwd"})},
         "/parameters/properties/a/$ref",
-        "nothing is fetched",
+        "Nothing is fetched",
     ),
     (
         {**GOOD, "parameters": an_object(a={"$ref": "#/$defs/none"})},
@@ -353,8 +359,8 @@ BAD_TOOLS: list[tuple[Any, str, str]] = [
     ({**GOOD, "parameters": an_object(x=nested({}, 5_000))}, "/parameters", "64 levels"),
     ({**GOOD, "parameters": {**an_object(), "title": "x" * 300_000}}, "/parameters", "262,144"),
     ({**GOOD, "parameters": {**an_object(), "title": "\ud800"}}, "/parameters", "surrogate"),
-    ({**GOOD, "answered_by": "magic"}, "/answered_by", 'wants one of "mock"'),
-    ({**GOOD, "answered_by": ["mock"]}, "/answered_by", 'wants one of "mock"'),
+    ({**GOOD, "answered_by": "magic"}, "/answered_by", 'requires one of "mock"'),
+    ({**GOOD, "answered_by": ["mock"]}, "/answered_by", 'requires one of "mock"'),
     ({**GOOD, "answered_by": "mcp", "config": {}}, "/config/server", "config.server"),
     ({**GOOD, "config": []}, "/config", "an array"),
     ({**GOOD, "config": {}}, "/config/result", "needs a result"),
@@ -364,7 +370,7 @@ BAD_TOOLS: list[tuple[Any, str, str]] = [
     ({**GOOD, "config": {"result": 1, "delay_s": float("nan")}}, "/config/delay_s", "NaN"),
     ({**PYTHON, "config": {}}, "/config/file", "needs a file: the absolute"),
     ({**PYTHON, "config": {"file": "/a.py"}}, "/config/function", "needs a function: the name"),
-    ({**PYTHON, "config": {"file": "/a.py", "function": "a b"}}, "/config/function", "bare name"),
+    ({**PYTHON, "config": {"file": "/a.py", "function": "a b"}}, "/config/function", "plain name"),
     *(
         ({**PYTHON, "config": {**PYTHON["config"], name: path}}, f"/config/{name}", "absolute path")
         for name in ("file", "interpreter")
@@ -384,7 +390,7 @@ BAD_TOOLS: list[tuple[Any, str, str]] = [
     (
         {**GOOD, "answered_by": "person", "config": {"output_schema": {"type": "x"}}},
         "/config/output_schema/type",
-        "not a type",
+        "not a JSON Schema type",
     ),
     ({**GOOD, "strict": "yes"}, "/strict", "true or false"),
     ({**GOOD, "parallel_safe": 1}, "/parallel_safe", "true or false"),
@@ -453,10 +459,16 @@ DRAFT_4 = "http://json-schema.org/draft-04/schema#"
             {"properties": {"properties": {"minimum": "3"}}},
             "at /properties/properties/minimum, keyword minimum:",
         ),
-        ({"properties": {"a": {"type": 3}}}, "3 at /properties/a/type is not a type"),
-        ({"properties": {"a": {"pattern": "("}}}, '"(" at /properties/a/pattern is not a regular'),
+        ({"properties": {"a": {"type": 3}}}, "3 at /properties/a/type is not a JSON Schema type"),
+        (
+            {"properties": {"a": {"pattern": "("}}},
+            '"(" at /properties/a/pattern is not a valid reg',
+        ),
         ({"properties": {"a": {"required": True}}}, "required at /properties/a/required must"),
-        ({"patternProperties": {"[": {}}}, "at /patternProperties/[ is not a regular expression"),
+        (
+            {"patternProperties": {"[": {}}},
+            "at /patternProperties/[ is not a valid regular",
+        ),
         ({"anyOf": [{}, {"items": [{}]}]}, "at /anyOf/1/items, keyword items:"),
         (
             {"$schema": DRAFT_4, "properties": {"a": {"exclusiveMinimum": 3}}},

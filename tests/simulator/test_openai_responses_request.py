@@ -123,7 +123,7 @@ NESTED = {**CLOSED, "properties": {"x": OPEN}, "required": ["x"]}
         (image(None), "Missing required parameter", "input[0].content[0].image_url"),
         # Tools.
         ({"tools": [TOOL] * 129}, "array too long", "tools"),
-        ({"tools": [TOOL, TOOL]}, "'f' stands twice", "tools"),
+        ({"tools": [TOOL, TOOL]}, "'f' occurs twice", "tools"),
         ({"tools": [{"type": "tool"}]}, "Invalid value: 'tool'", "tools[0].type"),
         ({"tools": [{}]}, "'tools[0].type'", None),
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "'tools[0].name'", None),

@@ -70,12 +70,12 @@ def test_the_answer_whose_way_is_nearest(
 @pytest.mark.parametrize(
     ("messages", "words"),
     [
-        ([user("Listen.")], "leaves the recording with the message “Listen.”: there the message "
-         "“Look.” stood. Send that one."),
+        ([user("Listen.")], "has the message “Look.” here, not the message “Listen.”. Send that "
+         "one."),
         ([ASKED, called(), result("two"), user("So?"), user("Thus.")], "The recording ends here"),
-        ([ASKED, called("hear"), result("two")], "with a call of hear: there a call of look stood"),
-        ([ASKED, user("Hey!")], "with the message “Hey!”: there a call of look stood"),
-        ([ASKED, called()], "there the result of look came first"),
+        ([ASKED, called("hear"), result("two")], "has a call of look here, not a call of hear"),
+        ([ASKED, user("Hey!")], "has a call of look here, not the message “Hey!”"),
+        ([ASKED, called()], "the result of look came first"),
         ([user("x" * 200)], "“" + "x" * 79 + "…”"),
     ],
 )  # fmt: skip
@@ -83,8 +83,7 @@ def test_where_the_path_leaves_the_recording(messages: list[Any], words: str) ->
     with pytest.raises(BadRequest) as refused:
         find_take(TAPE, body(*messages), 0)
     assert words in str(refused.value)
-    assert str(refused.value).endswith("Or choose another model in Setup, and go on from here "
-                                       "with that.")  # fmt: skip
+    assert str(refused.value).endswith("Or choose another model in Setup and continue with it.")
 
 
 def test_a_tape_without_takes_ends_at_once() -> None:

@@ -182,7 +182,7 @@ async def test_it_is_told_where_bringing_it_up_takes_long(
     steps = (*MIGRATIONS, "CREATE TABLE notes (text);")
     monkeypatch.setattr(database_module, "MIGRATIONS", steps)
     await (await Database.open(path, notify=told.append)).close()
-    assert told == [f"Bringing the database up to date (schema {len(MIGRATIONS)} to {len(steps)})…"]
+    assert told == [f"Updating the database (schema {len(MIGRATIONS)} to {len(steps)})…"]
 
 
 async def test_nothing_is_told_of_what_is_soon_done(

@@ -76,7 +76,7 @@ async def prompts(engine: Engine, session_id: str) -> int:
     ("harm", "heal", "word"),
     [
         (move, move_back, "deleted or moved"),
-        (replace, put_back, "Another file"),
+        (replace, put_back, "was replaced by another file"),
         (lock_up, unlock, "read-only"),
     ],
 )

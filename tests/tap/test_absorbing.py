@@ -407,13 +407,13 @@ async def test_what_cannot_be_answered_is_refused(tmp_path: Path) -> None:
         await agent.runner.prompt(own_id, WEATHER)
         await door.held()
         image = Content("image", media_type="image/png", data="iVBORw0KGgo=")
-        with pytest.raises(Refused, match="leave the images out"):
+        with pytest.raises(Refused, match="Remove the images"):
             await door.decide("1.1", "answer", images=(image,))
         with pytest.MonkeyPatch.context() as patched:
             unknown = {"anthropic": replace(EDITORS["anthropic"], join=None)}
             patched.setattr(answer_edits, "EDITORS", unknown)
             for more in ({"decision": "answer"}, {"decision": "deny", "model_reads": True}):
-                with pytest.raises(Refused, match="cannot be answered in place of an agent"):
+                with pytest.raises(Refused, match="cannot be answered here"):
                     await door.decide("1.1", **more)
         await door.decide("1.1", "deny", text="No.")
         own = await rested(agent, own_id)

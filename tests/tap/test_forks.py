@@ -83,7 +83,7 @@ async def test_it_asks_with_all_that_the_agent_asked_with(tmp_path: Path) -> Non
             ]
         }
         assert (by_name["Read"].answered_by, by_name["Bash"].answered_by) == ("mock", "person")
-        assert warned.message == "Mocks of their recorded results: Read. They run nothing."
+        assert warned.message == "Mocks with recorded results: Read. They run nothing."
         assert "web_search" in listed.message
         saved = await settings_from(engine, {"profile": settings.profile.name}, settings)
         assert (saved.profile, saved.model) == (settings.profile, settings.model)

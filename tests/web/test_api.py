@@ -210,7 +210,7 @@ async def test_a_form_runs_only_what_the_page_showed(script: httpx.AsyncClient) 
         assert (answer.status_code, said in answer.text) == (422, True)
     several = {**form, "call": f"{call['id']} {call['digest']}"}
     (outcome,) = (await script.post(f"/sessions/{session_id}/decisions", data=several)).json()
-    assert "press Show all" in outcome["error"]
+    assert "Press Show all" in outcome["error"]
     assert (await folded(script, session_id))["state"] == "waiting"
     form["seen"] = str(len(call["arguments_raw"]))
     assert (await script.post(single, data=form)).status_code == 200
@@ -261,7 +261,7 @@ async def test_a_fault_says_itself_whether_the_tool_runs(script: httpx.AsyncClie
     session_id, call = await waiting(script)
     path = f"/sessions/{session_id}/calls/{call['id']}/decision"
     body = {"digest": call["digest"], "fault": "boom"}
-    assert "it is one of timeout" in (await posted(script, path, body, 422))["error"]
+    assert "Choose from timeout" in (await posted(script, path, body, 422))["error"]
     body |= {"fault": "cut_json", "decision": "answer"}
     assert "needs the tool to run" in (await posted(script, path, body, 422))["error"]
     # The page's form has no decision, for it depends on what is chosen.
@@ -557,7 +557,7 @@ async def test_a_deleted_session_takes_no_prompt_until_it_is_restored(
     here = f"/sessions/{made['id']}"
     await posted(script, here + "/delete", {}, 200)
     refused = await posted(script, here + "/prompts", {"text": "hi"}, 409)
-    assert "restore" in refused["error"]
+    assert "Restore" in refused["error"]
     for path, body in (
         ("/retry", {}),
         ("/continue", {}),

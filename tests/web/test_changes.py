@@ -150,7 +150,7 @@ async def test_a_key_that_became_known_since_is_taken_out_place_by_place(engine:
     engine.keys.paste("OPENAI_API_KEY", key)
     cleaned = await settings_from(engine, {"model": "m"}, held)
     assert cleaned.model == "m"
-    with pytest.raises(BadInput, match="extra holds"):
+    with pytest.raises(BadInput, match="extra contains"):
         await settings_from(engine, {"extra": {"b": key}}, cleaned)
     assert (await settings_from(engine, {"extra": {}}, cleaned)).extra == {}
 

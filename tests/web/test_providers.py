@@ -97,7 +97,7 @@ async def test_the_list_names_every_profile_and_no_key(tmp_path: Path) -> None:
         assert (gemini["state"], gemini["key_name"]) == ("ready", "GEMINI_API_KEY")
         assert (gemini["key_found"], gemini["key_from"]) == ("GOOGLE_API_KEY", "environment")
         assert (azure["state"], azure["key_found"]) == ("address", "")
-        assert rows["anthropic"]["missing"].startswith("There is no ANTHROPIC_API_KEY")
+        assert rows["anthropic"]["missing"].startswith("ANTHROPIC_API_KEY is not set")
         assert rows["mistral"]["quirks"]["short_ids"]
         assert rows["ollama"]["local"]
         assert json.loads((await asked.get("/providers/groq", JSON)).body) == rows["groq"]

@@ -67,11 +67,11 @@ TROUBLES = 20
 LOOKS, LOOK_AFTER = 50, 10
 """The maximum number of checks whether all is decided, and the runs between two at least."""
 
-DECIDED = "Each comparison has its verdict, which stays whatever comes."
+DECIDED = "Each comparison has a verdict that further runs cannot change."
 
-CUT = "The program ended while this run was under way."
+CUT = "The program ended during this run."
 
-AGAIN = "It was cut before its end. Nothing but mocks could run, so it is made again."
+AGAIN = "It was interrupted. Only mocks could run, so it is repeated."
 
 STOP_S = 5.0
 """How long a remote worker may take to stop a run, in seconds; then the run is unknown."""
@@ -281,7 +281,9 @@ class Batches:
         outcomes = Counter(run.outcome for run in runs if run.outcome)
         spent = sum(_result(run).cost or 0.0 for run in runs if run.outcome)
         if row.state == "running":
-            row = replace(row, state="paused", why="The program ended while it ran. Resume it.")
+            row = replace(
+                row, state="paused", why="The program ended during this batch. Resume it."
+            )
         return _progress_of(row, outcomes, spent)
 
     async def list(self, limit: int = 200) -> list[BatchProgress]:
@@ -421,8 +423,8 @@ class Batches:
         elif live.go.is_set():
             await self.pause(
                 live.row.id,
-                f"The limit of ${budget.limit:g} is reached: ${budget.spent:.4g} are spent, and "
-                f"the dearest run cost ${budget.dearest:.4g}. Resume with a higher limit.",
+                f"The limit of ${budget.limit:g} is reached: ${budget.spent:.4g} spent, and the "
+                f"most expensive run cost ${budget.dearest:.4g}. Resume with a higher limit.",
             )
 
     async def _run(
@@ -492,7 +494,7 @@ class Batches:
         try:
             await keep_session(self._engine, run, data, look)
         except BadInput as error:
-            raise RunLost(f"What {worker.name} sent cannot be kept: {error}") from error
+            raise RunLost(f"The result sent by {worker.name} cannot be saved: {error}") from error
 
     async def _look_for_verdicts(self, live: _LiveBatch) -> None:
         """A few times in all, because a report is made from all results so far."""
@@ -509,7 +511,7 @@ class Batches:
         live.troubles[place] += 1
         if live.troubles[place] == TROUBLES and live.go.is_set():
             live.troubles[place] = 0
-            why = f"{TROUBLES} runs in a row ended by the provider's trouble: {result.detail}"
+            why = f"{TROUBLES} runs in a row failed because of the provider: {result.detail}"
             await self.pause(live.row.id, why)
 
     async def _score(
@@ -525,7 +527,7 @@ class Batches:
         except NotFound:
             if not given.where:
                 return None
-            lost = given.lost or f"It was under way at {given.where}."
+            lost = given.lost or f"It was running at {given.where}."
             return RunResult(key, "unknown", detail=lost)
 
     async def _finish(self, batch_id: str, result: RunResult) -> None:
@@ -557,7 +559,7 @@ class Batches:
 
     async def _cut(self, row: BatchRow, run: RunRow, spec: Spec) -> RunResult | None:
         key = RunKey(*run.place)
-        given = _Given(run.body, f"The program ended while this run was under way at {run.body}.")
+        given = _Given(run.body, f"The program ended during this run at {run.body}.")
         result = await self._score(spec, key, run.session, given)
         if result is None:
             await unclaim(self._engine.database, row.id, key)

@@ -68,7 +68,9 @@ def read_engine(text: str, *, trusted: bool) -> EngineAddress:
     word, _, count = text.partition(":")
     if word == "local":
         if not (count.isascii() and count.isdigit() and 0 < int(count) <= MOST_LOCAL):
-            raise BadInput(f"--engine local:N has a number from 1 to {MOST_LOCAL}, not {count!r}.")
+            raise BadInput(
+                f"--engine local:N needs a number from 1 to {MOST_LOCAL}, not {count!r}."
+            )
         return EngineAddress(local=int(count))
     try:
         parts = urlsplit(text)
@@ -77,14 +79,14 @@ def read_engine(text: str, *, trusted: bool) -> EngineAddress:
         sound = None
     if not sound or text != f"{parts.scheme}://{parts.netloc}" or parts.username is not None:
         raise BadInput(
-            f"--engine is local:N, tcp://HOST:PORT or tls://HOST:PORT, not {text[:80]!r}."
+            f"--engine must be local:N, tcp://HOST:PORT or tls://HOST:PORT, not {text[:80]!r}."
         )
     if parts.scheme == "tcp" and not trusted and not is_loopback(text):
         raise BadInput(
-            f"{text} is beyond this machine and without TLS: whoever reaches a Dask scheduler runs "
-            "code on each of its workers and, through what they send back, here; and prompts and "
-            "answers are not encrypted. Use tls://, or add --engine-trusted where nobody else "
-            "reaches it."
+            f"{text} is on another machine and has no TLS. Anyone who can reach a Dask scheduler "
+            "can run code on its workers and, through their results, on this machine; prompts "
+            "and answers are not encrypted. Use tls://, or add --engine-trusted if nobody else "
+            "can reach it."
         )
     return EngineAddress(url=text)
 
@@ -93,8 +95,8 @@ def check_installed() -> None:
     """BadInput if the extra is not installed."""
     if find_spec("distributed") is None:
         raise BadInput(
-            "--engine needs Dask's distributed, which is not installed: "
-            "pip install 'tool-playground[cluster]'"
+            "--engine needs Dask's distributed, which is not installed. Run: pip install "
+            "'tool-playground[cluster]'"
         )
 
 
@@ -104,8 +106,8 @@ def check_plan(plan: BatchPlan) -> None:
         for tool in planned.settings.tools:
             if tool.answered_by == "mcp":
                 raise BadInput(
-                    f"The tool {tool.name!r} is answered by an MCP server that is set up here "
-                    "alone; leave --engine out, or let a mock answer it."
+                    f"The tool {tool.name!r} is answered by an MCP server that only this machine "
+                    "has. Leave --engine out, or use a mock."
                 )
 
 
@@ -182,7 +184,8 @@ class DaskWorkers:
             raise BadInput(next(iter(self._refused.values())))
         if not self._processes:
             raise BadInput(
-                f"The scheduler at {self._name} has no workers that answer; start some, then again."
+                f"The scheduler at {self._name} has no workers that answer. Start some, then run "
+                "this again."
             )
 
     async def watch(self) -> None:
@@ -198,7 +201,7 @@ class DaskWorkers:
             except (BadInput, OSError) as error:
                 log.info("%s: %s", self._name, error)
             except Exception:  # keep watching, or lost workers would never be noticed
-                log.warning("Looking for the workers of %s failed.", self._name, exc_info=True)
+                log.warning("Listing the workers of %s failed.", self._name, exc_info=True)
             if loop.time() - self._well > GONE_S or self._client.status == "closed":
                 self._gone = trouble
                 for process in list(self._processes.values()):
@@ -238,7 +241,7 @@ class DaskWorkers:
         try:
             await asyncio.wait((came, gone), return_when=asyncio.FIRST_COMPLETED)
             if not came.done():
-                raise RunLost(f"The worker at {process.address} was lost while it made this run.")
+                raise RunLost(f"The worker at {process.address} was lost during this run.")
             data = came.result()
         except (Exception, asyncio.CancelledError) as error:
             if came.done() and not came.cancelled() and came.exception() is error:
@@ -258,7 +261,7 @@ class DaskWorkers:
             return data
         self._lose(process)  # before it is given another
         words = str(data)[:300]
-        raise RunLost(f"The worker at {process.address} was lost while it made this run: {words}")
+        raise RunLost(f"The worker at {process.address} was lost during this run: {words}")
 
     async def stop_at(self, process: _Process, session: str) -> None:
         """Batches the calls for all runs that are stopped there at this moment."""
@@ -300,7 +303,7 @@ class DaskWorkers:
             case (str(worker), Mapping() as versions):
                 wrong = differences(self._tasks.versions(), versions)
             case _:
-                worker, wrong = "", f"no Playground ({str(about)[:300]})"
+                worker, wrong = "", f"not a Playground ({str(about)[:300]})"
         if wrong:
             self._refused[address] = f"The worker at {address} has {wrong}. {_INSTALL}"
             log.warning("%s", self._refused[address])
@@ -326,7 +329,7 @@ class DaskWorkers:
         self._changed.set()
 
 
-_INSTALL = "Install the same versions at both ends: pip install 'tool-playground[cluster]'"
+_INSTALL = "Install the same versions on both machines: pip install 'tool-playground[cluster]'"
 
 
 @asynccontextmanager

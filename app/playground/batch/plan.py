@@ -122,7 +122,7 @@ async def plan_batch(engine: Engine, spec: Spec, read_file: ReadFile | None = No
     plan = BatchPlan(spec, notes, planned)
     if spec.max_cost and plan.unknown_price:
         raise BadInput(
-            f"max_cost is set, and a price is not known. {plan.unknown_price} Leave max_cost out, "
+            f"max_cost is set, but a price is unknown. {plan.unknown_price} Leave max_cost out, "
             "or choose a model with a known price."
         )
     return plan
@@ -142,9 +142,12 @@ def _named(word: str, library: Iterable[Tool], read_file: ReadFile | None) -> Se
     if tools:
         return tools
     if "/" not in word and "." not in word:
-        raise BadInput(f"There is no tool and no group of tools {word!r}.")
+        raise BadInput(f"There is no tool or tool group {word!r}.")
     if read_file is None:
-        raise BadInput(f"{word!r} is a file, which is not read from here; send its tools instead.")
+        raise BadInput(
+            f"{word!r} is a file, and the server does not read files named in a SPEC. Send its "
+            "tools instead."
+        )
     return read_file(word)
 
 

@@ -33,7 +33,7 @@ from playground.net.keys import origin
 UNSOUND = frozenset(("malformed", "schema", "unknown_tool"))
 """Problems of a call that are the model's own errors."""
 
-ANSWERED = "a call that cannot run is answered with what is wrong"
+ANSWERED = "a call that cannot run is answered with the reason"
 """The rule, in words, that answers such a call."""
 
 LOOK_S = 60.0
@@ -69,7 +69,7 @@ async def run_case(run_json: str, engine: Engine) -> bytes:
     try:
         run = from_data(CaseRun, json.loads(run_json))
     except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise BadInput(f"This is no run of a batch: {error}") from error
+        raise BadInput(f"This is not a run of a batch: {error}") from error
     for name, place in run.confirmed:
         engine.keys.confirm(name, place)
     if recorded := run.settings.profile.recorded:
@@ -126,7 +126,7 @@ def _read(data: bytes, run: CaseRun, secrets: frozenset[str], look: Look) -> Ses
         or session.tapped is not None
         or session.state == "running"
     ):
-        raise BadInput("What came back is the session of another run. Nothing was saved.")
+        raise BadInput("The worker returned the session of another run. Nothing was saved.")
     return redact_session(bundle, secrets, shapes=False).bundle
 
 

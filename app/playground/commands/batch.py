@@ -73,7 +73,9 @@ def main(arguments: argparse.Namespace) -> int:
     place = _place(arguments)
     spec = _spec(arguments)
     if arguments.retry_unknown and not arguments.resume:
-        raise BadInput("--retry-unknown goes with --resume: it makes unknown runs again.")
+        raise BadInput(
+            "--retry-unknown needs --resume: it repeats unknown runs of a stopped batch."
+        )
     for option in FORMATS:
         _check_writable(getattr(arguments, option))
     for warning in config.load_env(Path.cwd(), arguments.env_file):
@@ -82,8 +84,8 @@ def main(arguments: argparse.Namespace) -> int:
     owner = owner_of(db)
     if owner is not None and owner.url:
         raise PlaygroundError(
-            f"The server at {owner.url} owns this database. End it, or name another file for this "
-            "batch with --db FILE."
+            f"The server at {owner.url} uses this database. Stop it, or name another file with "
+            "--db FILE."
         )
     ends = Ends()
     try:
@@ -114,7 +116,9 @@ def _spec(arguments: argparse.Namespace) -> Spec:
         cases = tuple(case for case in spec.cases if _is_named(case.id, arguments.filter))
         if not cases:
             ids = ", ".join(case.id for case in spec.cases[:SHOWN])
-            raise BadInput(f"No case is called {' or '.join(arguments.filter)}; there is {ids}.")
+            raise BadInput(
+                f"No case is called {' or '.join(arguments.filter)}. The cases are {ids}."
+            )
         spec = replace(spec, cases=cases)
     return spec
 
@@ -133,7 +137,7 @@ def _read(path: Path) -> Spec:
     for sentence in notes[:SHOWN]:
         print(f"playground: {config.one_line(sentence)}", file=sys.stderr)
     if len(notes) > SHOWN:
-        more = f"{len(notes) - SHOWN:,} more notes like these"
+        more = f"{len(notes) - SHOWN:,} more notes"
         print(
             f"playground: {more}; {len(imported.left_out):,} cases are left out.", file=sys.stderr
         )
@@ -146,8 +150,7 @@ def _text(path: Path, *, plain: bool = False) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise BadInput(
-            f"Cannot read {path} ({reason}). Name a file, or {BUILTIN} for the suite "
-            "that comes with the program."
+            f"Cannot read {path} ({reason}). Name a file, or {BUILTIN} for the built-in suite."
         ) from error
 
 
@@ -217,7 +220,7 @@ async def _make(
         words = " ".join(_again(arguments))
         teller.say(
             f"The batch was stopped after {len(report.results):,} of {plan.spec.runs:,} runs; "
-            f"`{words}` goes on."
+            f"`{words}` continues it."
         )
         return EXIT[STOPPED]
     await batches.close()
@@ -242,7 +245,7 @@ async def _begun(batches: Batches, plan: BatchPlan, arguments: argparse.Namespac
         return await batches.start(plan, stop_early=arguments.stop_early)
     batch_id = await batches.newest(plan.spec)
     if batch_id is None:
-        raise BadInput("No batch of this SPEC was started in this database; leave --resume out.")
+        raise BadInput("This database has no batch of this SPEC. Leave --resume out.")
     await batches.resume(
         batch_id,
         retry_unknown=arguments.retry_unknown,
@@ -315,9 +318,7 @@ class BatchPrinter:
         cost = plan.unknown_price if price is None else f"At most ${price:,.2f}."
         cost = cost if price != 0.0 else "It costs nothing."
         self._line(f"{plural(spec.runs, 'run')}: {', '.join(parts)}.")
-        self._line(
-            f"At most {read:,} tokens read and {wrote:,} written, without what tools return."
-        )
+        self._line(f"At most {read:,} input and {wrote:,} output tokens, without tool results.")
         self._line(cost)
 
     def begin(self, batch_id: str, known: int) -> None:
@@ -377,7 +378,7 @@ class BatchPrinter:
             place = f"{key.case} · {key.variant} · {key.model} · {key.repetition}"
             self._line(f"{_OUTCOMES[result.outcome]}: {place}: {why}{where}")
         if len(report.failures) > SHOWN:
-            self._line(f"… and {len(report.failures) - SHOWN:,} more; --html FILE has all.")
+            self._line(f"… and {len(report.failures) - SHOWN:,} more; --html FILE lists all.")
 
     def say(self, text: str) -> None:
         print(f"playground: {config.one_line(text)}", file=sys.stderr, flush=True)
@@ -392,9 +393,9 @@ class BatchPrinter:
 _OUTCOMES: Mapping[str, str] = {
     "passed": "passed",
     "failed": "failed",
-    "provider_error": "provider's trouble",
+    "provider_error": "provider error",
     "unknown": "unknown",
-    "needs_person": "needs a person",
+    "needs_person": "needs a decision",
     "stopped": "stopped",
 }
 

@@ -171,7 +171,7 @@ def begin_once(run_json: str, session: str) -> bytes | str:
         if session in _here.stopped:
             return b""
         if session in _here.began:
-            return "the run was given to it a second time."
+            return "the run was assigned to it a second time."
         _here.began.add(session)
         if _here.maker is None:
             _here.maker = CaseMaker()

@@ -32,7 +32,7 @@ def main(arguments: argparse.Namespace) -> int:
     """0 if every file was read, whatever its content."""
     codec(arguments.protocol)
     if arguments.chunk < 0:
-        raise BadInput("--chunk is a number of bytes; 0 feeds the whole file at once.")
+        raise BadInput("--chunk must be a number of bytes; 0 feeds the whole file at once.")
     unread = False
     for path in arguments.files:
         try:

@@ -24,7 +24,7 @@ from playground.store.log import Log
 def main(arguments: argparse.Namespace) -> int:
     """0; the file is complete, or not written."""
     if arguments.form not in EXPORTS:
-        raise BadInput(f"There is no form {arguments.form!r}; there is {', '.join(EXPORTS)}.")
+        raise BadInput(f"There is no format {arguments.form!r}. Choose from {', '.join(EXPORTS)}.")
     for warning in config.load_env(Path.cwd(), arguments.env_file):
         print(f"playground: {warning}", file=sys.stderr)
     path = readable_database(arguments.db or config.default_db())
@@ -79,5 +79,5 @@ def _save(path: Path, data: bytes) -> None:
         beside.replace(path)
     except OSError as error:
         beside.unlink(missing_ok=True)
-        message = f"{path} cannot be written ({error.strerror}); name another file with -o."
+        message = f"{path} cannot be written ({error.strerror}). Name another file with -o."
         raise BadInput(message) from error

@@ -48,7 +48,7 @@ async def _here(path: Path, data: bytes) -> str:
 
 
 def _no_url() -> str:
-    raise PlaygroundError("Nothing is asked during an import.")
+    raise PlaygroundError("Nothing is sent during an import.")
 
 
 async def _there(base_url: str, token: str, data: bytes) -> str:

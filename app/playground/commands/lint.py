@@ -117,7 +117,7 @@ def _providers(text: str) -> tuple[str, ...]:
     known = known_providers()
     for name in names:
         if name not in known:
-            message = f"--for expects protocols or profiles, not {name!r}: choose among "
+            message = f"--for expects protocols or profiles, not {name!r}. Choose from "
             raise BadInput(f"{message}{', '.join(known)}.")
     return tuple(name for name in known if name in names) or PROTOCOLS
 
@@ -128,16 +128,16 @@ def _read(path: Path) -> tuple[ImportedTools, str]:
         text = config.read_file(path, MOST_BYTES).decode("utf-8-sig")
     except OSError as error:
         why = error.strerror or type(error).__name__
-        split = " Split it, if it is too large." if error.errno == errno.EFBIG else ""
+        split = " If it is too large, split it." if error.errno == errno.EFBIG else ""
         raise BadInput(f"Cannot read {path} ({why}); name a readable file.{split}") from error
     except UnicodeDecodeError as error:
-        raise BadInput(f"{path} is not UTF-8 text; name a file of tools.") from error
+        raise BadInput(f"{path} is not UTF-8 text. Name a file with tools.") from error
     imported = import_tools(text, str(path))
     if imported.problem or not imported.tools:
-        why = imported.problem or "It holds no tools."
+        why = imported.problem or "It has no tools."
         raise BadInput(f"{path}: {why}")
     if all(tool.runner is not None for tool in imported.tools):
-        raise BadInput(f"{path}: It holds no tool with a schema. {imported.tools[0].problem}")
+        raise BadInput(f"{path}: It has no tool with a schema. {imported.tools[0].problem}")
     return imported, text
 
 
@@ -154,7 +154,7 @@ def _note(path: Path, imported: ImportedTools) -> None:
     names: dict[str, list[str]] = {}
     for tool in imported.tools:
         if tool.runner is not None:
-            print(f"{path}:{tool.name}: It is left out. {tool.problem}", file=sys.stderr)
+            print(f"{path}:{tool.name}: Left out. {tool.problem}", file=sys.stderr)
         for message in tool.notes:
             if message != UNANSWERED:
                 names.setdefault(message, []).append(tool.name)
@@ -291,12 +291,14 @@ def fix_file(path: Path, imported: Sequence[ImportedTool], providers: Sequence[s
     try:
         before = config.read_file(path, MOST_BYTES, plain=True).decode("utf-8-sig")
     except OSError as error:
-        raise BadInput(f"{path} cannot be fixed ({error.strerror}); name a plain file.") from error
+        raise BadInput(
+            f"{path} cannot be fixed ({error.strerror}). Name a regular file."
+        ) from error
     try:
         whole = json.loads(before)
     except ValueError:
         names = ", ".join(item.name for item, _ in wanted)
-        return FileFix(notes=(f"{names}: only files of JSON are fixed; change this one by hand.",))
+        return FileFix(notes=(f"{names}: only JSON files can be fixed. Change this one by hand.",))
     notes: list[str] = []
     for item, fixes in wanted:
         notes += _fix(whole, item, fixes, providers)
@@ -332,7 +334,7 @@ def _fix(
     """Makes the rewrites in `whole` that help; returns notes for the user."""
     place = _holder(whole, item.form)
     if place is None:
-        return [f"{item.name}: not found again in the file; change it by hand."]
+        return [f"{item.name}: not found in the file; change it by hand."]
     entry, holder, key = place
     assert item.tool is not None
     before, tool, notes = holder[key], item.tool, []
@@ -350,7 +352,7 @@ def _fix(
     if asked and asked <= left.keys():
         holder[key] = before
         message = next(iter(left.values()))
-        return [f"{item.name}: not rewritten, it would be refused all the same: {message}"]
+        return [f"{item.name}: not rewritten, because it would still be refused: {message}"]
     return notes
 
 
@@ -415,7 +417,7 @@ def _keep(path: Path) -> Path:
             return original
     except OSError as error:
         why = error.strerror or type(error).__name__
-        raise BadInput(f"Cannot keep a copy of {path} ({why}); nothing was changed.") from error
+        raise BadInput(f"Cannot save a copy of {path} ({why}); nothing was changed.") from error
 
 
 def _replace(path: Path, text: str) -> None:

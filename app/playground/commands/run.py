@@ -66,7 +66,7 @@ PATIENCE_S, HURRY_S = 20.0, 3.0
 def main(arguments: argparse.Namespace) -> int:
     """0 done, 1 failed, 3 the user must decide, 130 ended by Ctrl-C, 143 by SIGTERM."""
     if not arguments.prompt.strip():
-        raise BadInput("The prompt is empty; say what the model should do.")
+        raise BadInput("The prompt is empty. Write what the model should do.")
     for warning in config.load_env(Path.cwd(), arguments.env_file):
         print(f"playground: {warning}", file=sys.stderr)
     rules = rules_from_flags(arguments.allow, arguments.deny, _answers(arguments.answer))
@@ -77,8 +77,8 @@ def main(arguments: argparse.Namespace) -> int:
     if owner is not None and owner.url:
         if arguments.env_file is not None:
             raise BadInput(
-                f"The server at {owner.url} owns this database and has keys of its own; start it "
-                "with --env-file, or name another --db here."
+                f"The server at {owner.url} uses this database and has its own keys. Start that "
+                "server with --env-file, or name another database with --db."
             )
         token = config.read_token(db) or ""
         running = run_there(owner.url, token, arguments, asked, rules, files)
@@ -93,7 +93,7 @@ def main(arguments: argparse.Namespace) -> int:
     return ends.code if state == STOPPED else EXIT.get(state, 1)
 
 
-_LEFT = "Ended before the run had stopped; the page shows how far it got."
+_LEFT = "The program ended before the run had stopped. The page shows its last state."
 
 
 class Ends:
@@ -157,7 +157,7 @@ async def _run_and_print(engine: Engine, arguments: argparse.Namespace, session_
     except asyncio.CancelledError:
         await engine.runner.stop(session_id)
         place = f" --db {engine.database.path}" if arguments.db is not None else ""
-        teller.stopped(f"where `playground serve{place}` shows it")
+        teller.stopped(f"To continue, start: playground serve{place}")
         return STOPPED
 
 
@@ -198,9 +198,11 @@ def _asked(arguments: argparse.Namespace) -> dict[str, Any]:
     }
     if arguments.protocol or arguments.base_url:
         if arguments.profile:
-            raise BadInput("Give either --profile, or --protocol with --base-url and --model.")
+            raise BadInput("Use either --profile, or --protocol with --base-url and --model.")
         if not (arguments.protocol and arguments.base_url):
-            raise BadInput("--protocol and --base-url go together, with --model.")
+            raise BadInput(
+                "--protocol needs --base-url and --model, and --base-url needs --protocol."
+            )
         asked |= {"protocol": arguments.protocol, "base_url": arguments.base_url}
         asked |= _key(arguments.protocol, arguments.base_url, os.environ)
     elif arguments.profile:
@@ -227,14 +229,14 @@ def _params(arguments: argparse.Namespace) -> dict[str, Any]:
                 f"--param expects NAME=JSON, such as seed=7 or 'thinking=\"low\"', not {pair!r}."
             )
         if name in params:
-            raise BadInput(f"The parameter {name} is named twice; leave one of them out.")
+            raise BadInput(f"The parameter {name} is given twice. Remove one.")
         params[name] = value
     return params
 
 
 def _key(protocol: str, base_url: str, environ: Mapping[str, str]) -> dict[str, str]:
     """A user who types an address here means their key for it, if they have one: its provider's, or
-    the protocol's for a server that is no provider's. But it must not be readable in transit."""
+    the protocol's for a server that is not a provider's. But it must not be readable in transit."""
     if base_url.startswith(SIMULATOR_URL):
         return {}
     place = origin(base_url)
@@ -242,7 +244,10 @@ def _key(protocol: str, base_url: str, environ: Mapping[str, str]) -> dict[str, 
     if not names:
         return {}
     if place.startswith("http:") and not is_loopback(place):
-        sentence = f"{names[0]} is not sent to {place}, for all to read; use https to send it."
+        sentence = (
+            f"{names[0]} was not sent to {place}, because anyone on the way could read it. Use "
+            "https."
+        )
         print(f"playground: {sentence}", file=sys.stderr)
         return {"key_name": ""}
     return {"key_name": names[0]}
@@ -269,7 +274,7 @@ def tools_from_words(
             continue
         group = [tool for tool in library if tool["group"] == word]
         if not group:
-            raise BadInput(f"There is no group of tools {word!r}; `examples` is the shipped one.")
+            raise BadInput(f"There is no tool group {word!r}. `examples` is the built-in one.")
         tools += group
     return tools
 
@@ -282,22 +287,22 @@ def read_tools(path: Path, *, plain: bool = False) -> list[Any]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise BadInput(
-            f"Cannot read {path} ({reason}); name a readable file, or a group like `examples`."
+            f"Cannot read {path} ({reason}); name a readable file, or a group such as `examples`."
         ) from error
     imported = import_tools(text, os.path.abspath(path))
     tools = [tool for tool in imported.tools if tool.runner is None]
     for tool in imported.tools:
         if tool.runner is not None:
-            print(f"playground: {path}: {tool.name} is left out. {tool.problem}", file=sys.stderr)
+            print(f"playground: {path}: {tool.name} was left out. {tool.problem}", file=sys.stderr)
     for problem in (imported.problem, *(tool.problem for tool in tools)):
         if problem:
             raise BadInput(f"{path}: {problem}")
     if imported.more:
-        raise BadInput(f"{path} holds more than {len(imported.tools):,} tools; split it.")
+        raise BadInput(f"{path} has more than {len(imported.tools):,} tools. Split the file.")
     if not imported.tools:
-        raise BadInput(f"{path} holds servers and no tools; import it on the page Import tools.")
+        raise BadInput(f"{path} has MCP servers but no tools. Import it on the page Import tools.")
     if not tools:
-        raise BadInput(f"{path} holds no tool that can be used here; name one with a schema.")
+        raise BadInput(f"{path} has no usable tool. Name a file with a tool that has a schema.")
     return [to_data(tool.tool) for tool in tools]
 
 
@@ -306,7 +311,7 @@ def check_names(rules: Sequence[Rule], names: Sequence[str]) -> None:
     for rule in rules:
         if rule.tool != "*" and rule.tool not in names:
             there = ", ".join(names) or "none"
-            raise BadInput(f"{rule.words}: there is no tool {rule.tool!r} here; there is {there}.")
+            raise BadInput(f"{rule.words}: there is no tool {rule.tool!r}. The tools are {there}.")
 
 
 # A run through the server that owns the database ------------------------------------------------
@@ -354,7 +359,7 @@ class RemoteServer:
                 status = answer.status
                 data = b"".join([piece async for piece in answer.chunks()])
         except NetworkError as trouble:
-            raise PlaygroundError(f"The server that owns the database: {trouble}") from trouble
+            raise PlaygroundError(f"The server that uses the database: {trouble}") from trouble
         value = json.loads(data)
         if status >= 400:
             sentence = str(value.get("error", f"The server answered {status}."))
@@ -403,7 +408,7 @@ async def run_there(
             return await _run_on_server(remote, arguments.prompt, session_id, teller)
         except asyncio.CancelledError:
             await remote.ask("POST", f"/sessions/{session_id}/stop")
-            teller.stopped(f"at {base_url}/sessions/{session_id}")
+            teller.stopped(f"Continue it at {base_url}/sessions/{session_id}")
             return STOPPED
     finally:
         await net.aclose()
@@ -462,7 +467,7 @@ class RunPrinter:
     def rest(self, state: str, waiting: Sequence[str]) -> None:
         """What a user must know when the run rests."""
         self._end_line()
-        here = f"Open session {self._session_id} in the page."
+        here = f"Open session {self._session_id} on the page."
         if state == "waiting":
             self._say(f"Needs a decision: {', '.join(waiting)}. {here}")
         elif state == "paused":
@@ -470,10 +475,10 @@ class RunPrinter:
         elif state in ("failed", "interrupted"):
             self._say(here)  # where Retry and Setup are, which the reason may name
 
-    def stopped(self, where: str) -> None:
+    def stopped(self, advice: str) -> None:
         """What a user must know after Ctrl-C."""
         self._end_line()
-        self._say(f"The run was stopped. Session {self._session_id} waits {where}.")
+        self._say(f"The run was stopped. It is session {self._session_id}. {advice}")
 
     def _tell(self, event: Event) -> None:
         match event:

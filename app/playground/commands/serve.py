@@ -46,7 +46,10 @@ OPENED_S = 30.0
 def main(arguments: argparse.Namespace) -> int:
     """Serves until stopped; returns 0."""
     if arguments.no_token and not _is_loopback(arguments.host):
-        raise BadInput("--no-token is for loopback only: without it anybody could run your tools.")
+        raise BadInput(
+            "--no-token works on loopback only: elsewhere, without a token, anyone could run "
+            "your tools."
+        )
     for warning in config.load_env(Path.cwd(), arguments.env_file):
         print(f"playground: {warning}", file=sys.stderr)
     give_back_large_blocks()
@@ -133,7 +136,9 @@ def _pace() -> float:
     try:
         return max(0.0, float(os.environ.get("PLAYGROUND_PACE", "1")))
     except ValueError as error:
-        raise BadInput("PLAYGROUND_PACE must be a number: 1 is human, 0 is at once.") from error
+        raise BadInput(
+            "PLAYGROUND_PACE must be a number: 1 is human pace, 0 is without delay."
+        ) from error
 
 
 def _is_loopback(host: str) -> bool:

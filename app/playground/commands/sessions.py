@@ -51,7 +51,10 @@ async def _sessions(path: Path, search: str) -> list[Summary]:
         if search.strip():
             hits = await find(path, parse_query(search), MOST, PATIENCE_S)
             if hits.more or hits.cut:
-                print("playground: there are more; more words find fewer.", file=sys.stderr)
+                print(
+                    "playground: there are more sessions. Add search terms to narrow the list.",
+                    file=sys.stderr,
+                )
             return [hit.session for hit in hits.hits]
         return await (await Log.open(database)).summaries(limit=-1, archived=True)
     finally:

@@ -35,7 +35,7 @@ def load_scenario(given: str) -> Script:
     try:
         text = config.read_file(Path(given), MOST_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        hint = f" Give a file, or {CODING_AGENT}."
+        hint = f" Name a file, or {CODING_AGENT}."
         raise BadInput(f"Cannot read {given}: {error}.{hint}") from error
     return script(text)
 

@@ -63,12 +63,12 @@ def bind_socket(host: str, port: int) -> socket.socket:
         sock.close()
         if error.errno == errno.EADDRINUSE:
             raise PlaygroundError(
-                f"Port {port} on {host} is in use, perhaps by another playground. "
-                "Choose another with --port, or --port 0 for a free one."
+                f"Port {port} on {host} is in use, perhaps by another playground. Choose another "
+                "port with --port, or use --port 0 for a free one."
             ) from error
         if error.errno in (errno.EACCES, errno.EPERM):
             raise PlaygroundError(
-                f"Port {port} needs more rights; choose one above 1023."
+                f"Port {port} needs administrator rights. Choose a port above 1023."
             ) from error
         raise BadInput(f"Cannot listen on {host}: {error.strerror or error}.") from error
     return sock

@@ -108,8 +108,8 @@ def _read_command(arguments: argparse.Namespace) -> tuple[Agent | None, tuple[st
     agent = AGENTS.get(arguments.agent)
     if agent is None:
         raise BadInput(
-            f"There is no agent {arguments.agent!r}; there is {', '.join(AGENTS)}. Any other "
-            f"command is started by: playground tap -- {shlex.quote(arguments.agent)} …"
+            f"There is no agent {arguments.agent!r}. Choose from {', '.join(AGENTS)}. To start "
+            f"any other command: playground tap -- {shlex.quote(arguments.agent)} …"
         )
     return agent, (agent.command, *rest)
 
@@ -119,9 +119,9 @@ def _locate(command: str, agent: Agent | None) -> str | None:
     path = shutil.which(command)
     if path is None:
         if agent is not None:
-            hint = f"{agent.title} is not installed; install it with: {agent.install}"
+            hint = f"{agent.title} is not installed. Install it with: {agent.install}"
         else:
-            hint = f"There is no command {command!r}; name one that is on PATH."
+            hint = f"There is no command {command!r} on PATH."
         print(f"playground: {config.one_line(hint)}", file=sys.stderr)
     return path
 
@@ -184,14 +184,14 @@ class LocalServer:
             raise PlaygroundError(sentence) from trouble
         if status == 401:
             raise PlaygroundError(
-                f"The server at {self.base} goes by another token, perhaps because it was started "
-                "with another PLAYGROUND_TOKEN; set the same one, or end that server."
+                f"The server at {self.base} has another token, perhaps because it was started "
+                "with another PLAYGROUND_TOKEN. Set the same token, or stop that server."
             )
         if status >= 400:
             if path.startswith("/taps") and status in (404, 405):
                 raise PlaygroundError(
-                    f"The server at {self.base} is of an older version, without taps; end it, and "
-                    "start this again."
+                    f"The server at {self.base} is an older version without taps. Stop it, then "
+                    "run this again."
                 )
             error = BadInput if status in (404, 422) else PlaygroundError
             raise error(str(value.get("error", f"The server answered {status}.")))
@@ -261,7 +261,7 @@ def find_or_start(db: Path, port: int | None, idle_s: float) -> LocalServer:
         elif owner is not None and time.monotonic() > begun + BUSY_S:
             raise busy_error(db, owner)  # not a server that is about to publish its address
         if time.monotonic() > begun + START_S:
-            raise PlaygroundError(f"The server does not answer; {log} may say why.")
+            raise PlaygroundError(f"The server does not answer. See {log}.")
         time.sleep(LOOK_S)
 
 
@@ -298,14 +298,14 @@ def _read_last_line(log: Path) -> str:
         lines = log.read_text("utf-8", "replace").strip().splitlines()
     except OSError:
         lines = []
-    return lines[-1].removeprefix("playground: ") if lines else f"{log} may say why."
+    return lines[-1].removeprefix("playground: ") if lines else f"See {log}."
 
 
 def _revoke(server: LocalServer, tap: str) -> None:
     try:
         server.ask("POST", f"/taps/{tap}/revoke")
     except PlaygroundError as error:
-        sentence = f"{error} The tap is not revoked; do so on the page Agents."
+        sentence = f"{error} The tap is still active. Revoke it on the page Agents."
         print(f"playground: {config.one_line(sentence)}", file=sys.stderr)
 
 
@@ -444,6 +444,6 @@ def _print(
     print(shlex.join([launch.command, *launch.arguments]), flush=True)
     if launch.note:
         print(f"playground: {launch.note}", file=sys.stderr)
-    sentence = f"the tap stays until it is revoked on the page {server.link}"
+    sentence = f"the tap stays active until you revoke it on the page {server.link}"
     print(f"playground: {sentence}", file=sys.stderr)
     return 0

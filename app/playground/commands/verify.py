@@ -72,9 +72,11 @@ def _summary(done: Verified) -> str:
     if done.unhashed:
         parts.append(f"{done.unhashed} without a hash, from an earlier version")
     if done.unended:
-        parts.append(f"{done.unended} without an end: under way, or cut by the end of the program")
+        parts.append(
+            f"{done.unended} without an end: still running, or cut off when the program ended"
+        )
     if done.mended is None:
-        parts.append("another process owns the database, so nothing was written")
+        parts.append("another process uses the database, so nothing was written")
     else:
         rows = plural(done.mended, "stale row") if done.mended else "nothing stale"
         parts.append(f"list and search rebuilt ({rows})")

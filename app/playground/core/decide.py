@@ -292,7 +292,7 @@ def _returned(
         "run",
         decision.fault,
     ):
-        why = f"The rule “{decision.rule}” decided this call, and no longer does."
+        why = f"The rule “{decision.rule}” decided this call, but no longer does."
     # The rule decided the call, so it existed in time, whatever has changed since.
     elif not (why := obstacle(session, turn, call, replace(rule, since_ms=0), denied)):
         return None
@@ -356,7 +356,7 @@ def obstacle(session: Session, turn: Turn, call: Call, rule: Rule, denied: Denie
     if session.tapped is not None and (rule.action == "answer" or rule.fault):
         return f"An agent runs this call, so the rule “{rule.sentence}” asks."
     if call.taken_back:
-        return "You took back the decision on this call. It needs a new decision."
+        return "You withdrew the decision on this call. It needs a new decision."
     if call.stopped_by:
         return "A rule stopped the run here. The call needs your decision."
     if changed := unbound(rule, call):
@@ -381,7 +381,7 @@ def _unseen_obstacle(turn: Turn, call: Call) -> str:
     if (doubt := find_doubt(turn, call)) is not None:
         return f"{doubt.message} So no rule runs this call."
     if not may_run_unseen(turn, call):
-        return "No rule runs a call that needs a second look."
+        return "No rule runs a call that must be reviewed first."
     return ""
 
 
@@ -469,21 +469,23 @@ def ignored_tool_choice(
             these = f"Only {_names(allowed)}" if allowed else "No tool"
             ways.append(f"{these} might be called, but the model called {_names(outside)}.")
     if not choice.parallel and len(calls) > 1:
-        ways.append(f"Asked for one call at a time, but the model made {len(calls)}.")
+        ways.append(f"tool_choice allows one call at a time, but the model made {len(calls)}.")
     return ways
 
 
 def _of_mode(choice: ToolChoice, calls: Sequence[str], server_calls: int) -> list[str]:
     match choice.mode:
         case "required" if not calls and not server_calls:
-            return ["Asked for required, but the model made no call."]
+            return ["tool_choice is required, but the model made no call."]
         case "tool" if not calls:
-            return [f"Asked for {choice.name}, but the model made no call."]
+            return [f"tool_choice is {choice.name}, but the model made no call."]
         case "tool":
             others = _names(name for name in calls if name != choice.name)
-            return [f"Asked for {choice.name}, but the model called {others}."] if others else []
+            return (
+                [f"tool_choice is {choice.name}, but the model called {others}."] if others else []
+            )
         case "none" if calls:
-            return [f"Asked for none, but the model called {_names(calls)}."]
+            return [f"tool_choice is none, but the model called {_names(calls)}."]
     return []
 
 
@@ -562,7 +564,7 @@ def void_events(session: Session) -> list[Event]:
     return [TurnDropped(each.number, automatic=True) for each in turns]
 
 
-_EXPORTED = "The session was exported while this answer was arriving."
+_EXPORTED = "The session was exported before this answer was complete."
 
 
 def cut_off(session: Session) -> None:

@@ -13,7 +13,7 @@
         │   └── StoreGone   ... because its file was deleted, or moved
         └── StoreUnreadable ... by this user, or by a command that only reads
 
-Failures of a provider or a tool are no exceptions, but events, or results with `is_error`.
+Failures of a provider or a tool are not exceptions, but events, or results with `is_error`.
 """
 
 from __future__ import annotations

@@ -45,12 +45,12 @@ class Fault:
 
 
 FAULTS: tuple[Fault, ...] = (
-    Fault("timeout", "a time-out", False, "The model reads that the tool timed out."),
+    Fault("timeout", "a timeout", False, "The model reads that the tool timed out."),
     Fault("error", "an error", False, "The model reads that the tool failed."),
     Fault("empty", "an empty result", False, "The model reads an empty result."),
     Fault("very_large", "a very large result", False, "The model reads 100 kB of rows."),
     Fault("stale", "a stale result", False, "The model reads what an earlier call returned."),
-    Fault("cut_json", "cut JSON", True, "The model reads the first half of the result."),
+    Fault("cut_json", "truncated JSON", True, "The model reads the first half of the result."),
     Fault(
         "wrong_type",
         "a wrong type",
@@ -63,7 +63,7 @@ FAULTS: tuple[Fault, ...] = (
 
 OTHER_WAY = {
     True: "needs the tool to run: decide run, or choose a fault that runs nothing.",
-    False: "stands in for the tool: decide answer, or choose a fault that runs it.",
+    False: "replaces the tool: decide answer, or choose a fault that runs it.",
 }
 
 
@@ -77,14 +77,14 @@ def known(name: str) -> Fault:
     row = fault(name)
     if row is None:
         names = ", ".join(fault.name for fault in FAULTS)
-        raise BadInput(f"There is no fault {name[:60]!r}; it is one of {names}.")
+        raise BadInput(f"There is no fault {name[:60]!r}. Choose from {names}.")
     return row
 
 
 def unstageable(session: Session, call: Call, name: str) -> str:
     """Why the fault cannot be staged for `call`, as a sentence; "" if it can."""
     if name == "stale" and next(_earlier(session, call), None) is None:
-        return f"No earlier turn has a result of {call.name}, so there is no stale one to stage."
+        return f"No earlier turn has a result of {call.name}, so there is no stale result to stage."
     return ""
 
 

@@ -100,8 +100,11 @@ def _cannot_hold(session: Session, limit: str, what: str) -> Iterator[Warned]:
     """Warns once per run: unknown is not 0."""
     code = f"{what}_unknown"
     if not any(warned.code == code for turn in session.run for warned in turn.warnings):
-        unknown = "What it costs" if what == "price" else "How many tokens it takes"
-        yield Warned(code, f"{unknown} is not known here, so the limit {limit} cannot hold.")
+        if what == "price":
+            why = "no price is known for this model"
+        else:
+            why = "the provider does not report the tokens used"
+        yield Warned(code, f"The limit {limit} can't be enforced: {why}.")
 
 
 def beyond_calls(session: Session, turn: Turn) -> RunPaused | None:
@@ -148,7 +151,7 @@ def _in_circles(session: Session, turn: Turn, limits: Limits) -> RunPaused | Non
     call, times = repeats[0]
     sentence = f"The model made this call of {call.name} {_often(times)} before"
     sentence += since(session) or " in this run"
-    return RunPaused("max_repeats", f"{sentence}; Continue lets it be made again.")
+    return RunPaused("max_repeats", f"{sentence}; Continue allows it again.")
 
 
 def _repeats(run: Sequence[Turn], turn: Turn, most: int) -> deque[tuple[Call, int]]:
@@ -219,8 +222,8 @@ def after_error(session: Session, turn: Turn) -> RunPaused | None:
     )
     if (call := next(failed, None)) is None:
         return None
-    sentence = f"{call.name} failed, and the run does not go on after an error"
-    return RunPaused("error", f"{sentence}; Continue lets it.")
+    sentence = f"{call.name} failed, and the run pauses after an error"
+    return RunPaused("error", f"{sentence}; Continue resumes it.")
 
 
 def busy_ms(session: Session) -> int:

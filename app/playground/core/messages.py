@@ -268,7 +268,7 @@ def wire_id(call: Call) -> str:
 
 def sent_arguments(call: Call) -> str:
     """The arguments for the history: what ran, or what the model wrote. Encoders send `{}` for what
-    is no JSON object (`with_sound_arguments`)."""
+    is not a JSON object (`with_sound_arguments`)."""
     return call.arguments
 
 
@@ -375,8 +375,8 @@ def _sealed_among(turn: Turn) -> bool:
 
 def _left_out_message(turn: Turn) -> str:
     return (
-        f"Of turn {turn.number} {left_out(turn):,} calls were left out, and among them stand "
-        "thoughts that only the provider can read; it takes these back only with their calls, so "
-        "nothing is sent. Fork before that turn with a higher limit of calls an answer, or choose "
-        "another model in Setup and press Continue: it gets the history without such thoughts."
+        f"Turn {turn.number} has {left_out(turn):,} calls that were not kept, with encrypted "
+        "reasoning that the provider accepts only together with them. Nothing was sent. Fork "
+        "before that turn with a higher limit of calls per answer, or choose another model in "
+        "Setup and press Continue: it gets the history without this reasoning."
     )

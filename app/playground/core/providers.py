@@ -79,7 +79,7 @@ def simulated(name: str, protocol: Protocol, title: str) -> Provider:
     return Provider(
         Profile(name, protocol, SIMULATOR_URL, model="simulator"),
         f"Simulator, {title}",
-        "Built in: answers at once, calls tools by the words of a prompt, plays faults.",
+        "Built in: answers at once, picks tools by the prompt's words, plays faults.",
     )
 
 
@@ -151,7 +151,7 @@ OWN_PROTOCOLS: tuple[Provider, ...] = (
         "https://platform.claude.com/settings/keys",
         hints=(
             Hint(
-                "Thinking and a forced tool do not go together: some models refuse it.",
+                "Some models refuse a forced tool while thinking is on.",
                 "Anthropic's documentation of extended thinking",
             ),
         ),
@@ -167,7 +167,7 @@ OWN_PROTOCOLS: tuple[Provider, ...] = (
             quirks=("max_completion_tokens", "custom_tools", "allowed_tools"),
         ),
         "OpenAI, Chat Completions",
-        "GPT, by the API that most others copy.",
+        "GPT, by the API that most other providers copy.",
         "https://platform.openai.com/api-keys",
         hints=(
             Hint("A tool result cannot be marked as an error.", "the format has no field for it"),
@@ -186,7 +186,7 @@ OWN_PROTOCOLS: tuple[Provider, ...] = (
             model="gpt-5.4-mini",
         ),
         "OpenAI, Responses",
-        "GPT, by the newer API: reasoning goes back encrypted.",
+        "GPT, by the newer API: reasoning is sent back encrypted.",
         "https://platform.openai.com/api-keys",
         hints=(
             Hint("A tool result cannot be marked as an error.", "the format has no field for it"),
@@ -204,9 +204,9 @@ OWN_PROTOCOLS: tuple[Provider, ...] = (
         "Google's models, by the Gemini API.",
         "https://aistudio.google.com/apikey",
         hints=(
-            Hint("The arguments of a call come whole, not bit by bit.", "recorded streams"),
+            Hint("A call's arguments arrive in one piece, not streamed.", "recorded streams"),
             Hint(
-                "A call comes with a signature that must go back with it.",
+                "Each call has a signature that must be sent back with it.",
                 "Google's documentation of thought signatures",
             ),
         ),
@@ -226,13 +226,13 @@ OWN_PROTOCOLS: tuple[Provider, ...] = (
         hosts=("aiplatform.googleapis.com", "-aiplatform.googleapis.com"),
         hints=(
             Hint(
-                "GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION say where it is; without them edit"
-                " the address.",
+                "GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION set the address. Without them, "
+                "edit it.",
                 "Google's own client reads the same names",
             ),
-            Hint("It lists its models elsewhere: type the name of one.", "Google's reference"),
+            Hint("It lists its models elsewhere. Type a model's name.", "Google's reference"),
             Hint(
-                "Claude on Vertex is reached by other paths, which this version does not speak.",
+                "Claude on Vertex uses other paths, which this version does not support.",
                 "Anthropic's client for Vertex",
             ),
         ),
@@ -250,9 +250,9 @@ OWN_PROTOCOLS: tuple[Provider, ...] = (
         local=True,
         start="Start it with: ollama serve. Get a model with: ollama pull MODEL.",
         hints=(
-            Hint("tool_choice is ignored: the model calls as it likes.", "Ollama's API has none"),
+            Hint("tool_choice is ignored: the model decides.", "Ollama's API has none"),
             Hint("A tool result cannot be marked as an error.", "the format has no field for it"),
-            Hint("OLLAMA_HOST moves it.", "Ollama's own client reads the same name"),
+            Hint("OLLAMA_HOST changes the address.", "Ollama's own client reads the same name"),
         ),
     ),
     Provider(
@@ -260,9 +260,7 @@ OWN_PROTOCOLS: tuple[Provider, ...] = (
         "Ollama Cloud",
         "Larger open models, by Ollama's own API.",
         "https://ollama.com/settings/keys",
-        hints=(
-            Hint("tool_choice is ignored: the model calls as it likes.", "Ollama's API has none"),
-        ),
+        hints=(Hint("tool_choice is ignored: the model decides.", "Ollama's API has none"),),
     ),
 )
 
@@ -275,7 +273,7 @@ REMOTE: tuple[Provider, ...] = (
         "AZURE_OPENAI_API_KEY",
         "https://portal.azure.com, at the resource under Keys and Endpoint",
         Hint(
-            "AZURE_OPENAI_ENDPOINT says where it is; without it edit the address.",
+            "AZURE_OPENAI_ENDPOINT sets the address. Without it, edit the address.",
             "OpenAI's client for Azure reads the same name",
         ),
         Hint(
@@ -294,7 +292,7 @@ REMOTE: tuple[Provider, ...] = (
         "OPENROUTER_API_KEY",
         "https://openrouter.ai/settings/keys",
         Hint("What a model can do differs; see its list of models.", "OpenRouter's model list"),
-        Hint("An error can come inside a stream that began with 200.", "recorded streams"),
+        Hint("A stream that began with status 200 can contain an error.", "recorded streams"),
         model="openai/gpt-oss-120b",
     ),
     compatible(
@@ -305,7 +303,7 @@ REMOTE: tuple[Provider, ...] = (
         "GROQ_API_KEY",
         "https://console.groq.com/keys",
         Hint(
-            "A call that its model wrote badly ends the stream by tool_use_failed.",
+            "An invalid call ends the stream with tool_use_failed.",
             "recorded streams",
         ),
         model="openai/gpt-oss-120b",
@@ -318,7 +316,7 @@ REMOTE: tuple[Provider, ...] = (
         "https://api.mistral.ai/v1",
         "MISTRAL_API_KEY",
         "https://console.mistral.ai/api-keys",
-        Hint("Ids of calls are mapped to nine letters or digits.", "its error 3280"),
+        Hint("Call ids are mapped to nine letters or digits.", "its error 3280"),
         model="mistral-medium-latest",
         quirks="short_ids no_stream_options any_for_required whole_arguments assistant_after_tool",
     ),
@@ -329,7 +327,7 @@ REMOTE: tuple[Provider, ...] = (
         "https://api.deepseek.com",
         "DEEPSEEK_API_KEY",
         "https://platform.deepseek.com/api_keys",
-        Hint("While it thinks, its reasoning must go back with its calls.", "its error 400"),
+        Hint("In thinking mode, its reasoning must be sent back with its calls.", "its error 400"),
         model="deepseek-v4-flash",
         quirks="no_forced_with_thinking text_only no_strict",
     ),
@@ -409,7 +407,7 @@ LOCALS: tuple[Provider, ...] = (
         "http://127.0.0.1:8080/v1",
         "Start it with: llama-server --jinja -m MODEL.gguf",
         Hint("Without --jinja it refuses tools.", "its error 500"),
-        Hint("It ignores the name of the model.", "recorded streams"),
+        Hint("It ignores the model name.", "recorded streams"),
         model="any",
     ),
     on_this_machine(
@@ -419,7 +417,7 @@ LOCALS: tuple[Provider, ...] = (
         "http://127.0.0.1:8000/v1",
         "Start it with: vllm serve MODEL --enable-auto-tool-choice --tool-call-parser PARSER",
         Hint("Without these options it refuses or ignores tools.", "vLLM's documentation"),
-        Hint("parallel_tool_calls was ignored for long.", "vllm-project/vllm#9451"),
+        Hint("Older versions ignore parallel_tool_calls.", "vllm-project/vllm#9451"),
         quirks=("long_ids",),
     ),
     on_this_machine(
@@ -438,7 +436,7 @@ LOCALS: tuple[Provider, ...] = (
         "A proxy of your own in front of any provider.",
         "http://127.0.0.1:4000/v1",
         "Start it with: litellm --config config.yaml",
-        Hint("What is possible depends on the provider behind it.", "LiteLLM's documentation"),
+        Hint("Its features depend on the provider behind it.", "LiteLLM's documentation"),
         quirks=("long_ids",),
         key_name="LITELLM_API_KEY",
         key_place="the proxy's own master or virtual key",
@@ -492,7 +490,7 @@ def profile_named(name: str, among: tuple[Profile, ...]) -> Profile:
         if profile.name == name:
             return profile
     known = ", ".join(profile.name for profile in among)
-    raise NotFound(f"There is no profile {name!r}; there are {known}.")
+    raise NotFound(f"There is no profile {name!r}. Choose from {known}.")
 
 
 def provider_at(base_url: str, protocol: str) -> Provider | None:

@@ -152,7 +152,7 @@ def _apply(session: Session, logged: Logged) -> None:
             part.length += len(text)
         case CallDoubted(index=index, problem=problem):
             part = _open_part(session, index)
-            _require(part.kind == "call", "Only the arguments of a call are doubted.")
+            _require(part.kind == "call", "Only a call's arguments can be doubted.")
             part.doubt = problem
         case PartEnded():
             _part_ended(session, event, at_ms)
@@ -188,7 +188,7 @@ def _apply(session: Session, logged: Logged) -> None:
             call = _call_in(session, call_id, "running")
             _interrupted(session, call, at_ms)
         case TaskStarted(task_id=task_id, call_id=call_id, title=title):
-            _require(task_id not in session.tasks, f"There is a task {task_id} already.")
+            _require(task_id not in session.tasks, f"Task {task_id} already exists.")
             session.call(call_id)
             session.tasks[task_id] = Task(task_id, call_id, title, at_ms)
         case TaskEnded(task_id=task_id, how=how, result=result):
@@ -228,7 +228,7 @@ def _apply(session: Session, logged: Logged) -> None:
                 raise IllegalEvent("Only the last request, where its answer waits, is joined.")
             last.client_gone, last.joined_ms = False, at_ms
         case ClientGone(recording=number) if number > len(session.turns):
-            _require(session.received is not None, "Nobody waits for that request to be sent.")
+            _require(session.received is not None, "Nothing waits for that request to be sent.")
             session.received_gone = True
         case AnswerPassed(recording=number) | ClientGone(recording=number):
             last = session.turns[number - 1] if 0 < number <= len(session.turns) else None
@@ -243,7 +243,7 @@ UNFORESEEN = RequestReceived("", stop_at="calls", held=True)
 """Stands for what an agent's request was received as, where the log does not have it: its calls
 wait for the user, whatever was meant."""
 
-_UNDER_WAY = "An answer is under way."
+_UNDER_WAY = "An answer is still arriving."
 _RUNS = "This session is still running; stop it or wait."
 
 
@@ -253,7 +253,7 @@ def _forked(session: Session, event: SessionForked, logged: Logged) -> None:
     turns, whatever it claims. Tasks stayed with the parent."""
     _require(session.turn is None or not session.turn.open, _UNDER_WAY)
     current = {call.id for call in session.current_calls}
-    _require(current.issuperset(event.reopened), "These calls are over.")
+    _require(current.issuperset(event.reopened), "These calls have ended.")
     _not_retried(session)
     session.tapped = session.received = None  # the fork belongs to the user
     session.paused, session.paused_because, session.retries = "", "", 0
@@ -343,7 +343,7 @@ def _require(holds: bool, sentence: str) -> None:
 def _open_turn(session: Session) -> Turn:
     turn = session.turn
     if turn is None or not turn.open:
-        raise IllegalEvent("No answer is under way.")
+        raise IllegalEvent("No answer is arriving.")
     return turn
 
 
@@ -363,7 +363,9 @@ def _request_sent(session: Session, event: RequestSent, logged: Logged) -> None:
     if event.continues:
         before = session.turn
         if before is None or before.number != event.continues or before.passed is not None:
-            raise IllegalEvent("Only the last answer is gone on from, where no agent has it.")
+            raise IllegalEvent(
+                "Only the last answer can be continued, and only if no agent has it."
+            )
         turn.received = before.received
     elif session.tapped is not None and not event.is_history:
         turn.received, session.received = session.received or UNFORESEEN, None
@@ -373,7 +375,7 @@ def _request_sent(session: Session, event: RequestSent, logged: Logged) -> None:
 
 def _part_started(session: Session, event: PartStarted, logged: Logged) -> None:
     turn = _open_turn(session)
-    _require(event.index == len(turn.parts), f"Part {event.index} is out of turn.")
+    _require(event.index == len(turn.parts), f"Part {event.index} is out of order.")
     part = Part(
         event.index,
         event.part_kind,
@@ -420,7 +422,9 @@ def _returned(session: Session, event: CallReturned) -> None:
     """Only a call that has not begun can be returned. One that was interrupted before is shown as
     interrupted; it gets a new digest, so that no click on the old card decides it."""
     call = _call_in(session, event.call_id, "decided")
-    _require(call.decided is not None and call.decided.decision == "run", "Not to be run.")
+    _require(
+        call.decided is not None and call.decided.decision == "run", "This call is not to be run."
+    )
     call.decided, call.decided_ms, call.asks = None, None, event.why
     call.status = "interrupted" if call.interruptions else "waiting"
     call.returned += 1
@@ -469,8 +473,11 @@ def _call_changed(
                 session.denied.append(call)
         case CallStarted():
             call = _call_in(session, event.call_id, "decided")
-            _require(call.decided is not None and call.decided.decision == "run", "Not to be run.")
-            _require(event.attempt == call.attempt, "This attempt is over.")
+            _require(
+                call.decided is not None and call.decided.decision == "run",
+                "This call is not to be run.",
+            )
+            _require(event.attempt == call.attempt, "This attempt has ended.")
             call.status, call.started_ms, call.ended_ms = "running", at_ms, None
             call.output, call.printed, call.extended_s, call.real = "", 0, 0.0, None
         case CallEnded():
@@ -541,7 +548,7 @@ def before_turn(session: Session, number: int) -> int:
 
 def at_call(session: Session, call_id: str) -> int:
     """The last event before the continuation after the calls of that turn, so its calls are as they
-    were when the run went on. NotFound if the call does not exist."""
+    were when the run continued. NotFound if the call does not exist."""
     turn = session.turns[session.call(call_id).turn - 1]
     return next((item.seq - 1 for item in session.items if item.seq > turn.seq), session.seq)
 
@@ -560,10 +567,10 @@ def cut(log: Sequence[Logged], session_id: str, seq: int, chosen: Sequence[str] 
         seq = turn.seq - 1
         session = fold(session_id, (logged for logged in log if logged.seq <= seq))
     if session.settings is None:
-        raise Refused("A fork takes over at least the session's settings.")
+        raise Refused("A fork must copy at least the session's settings.")
     current = {call.id for call in session.current_calls}
     if lost := [call_id for call_id in chosen if call_id not in current]:
-        raise Refused(f"Call {lost[0]} can no longer be decided: its answer did not end well.")
+        raise Refused(f"Call {lost[0]} can no longer be decided: its answer did not end normally.")
     goes_on = bool(chosen) or not session.stopped  # a stopped run waits for Continue
     reopened = [
         call.id

@@ -90,8 +90,8 @@ def proposal(
         (listed for listed in scope_rules if matches(listed, call) and _alike(listed, rule)), None
     )
     if there is not None:
-        sentence = f"There is the rule “{there.sentence}” already"
-        return Proposal(why_not=f"{sentence}; renew it where it asks because a tool has changed.")
+        sentence = f"The rule “{there.sentence}” already exists"
+        return Proposal(why_not=f"{sentence}; renew it if it asks because a tool has changed.")
     place, hindrance = _place(call, rule, scope_rules)
     count = len(scope_rules)
     before = rules[: len(rules) - count] if always else ()
@@ -109,7 +109,7 @@ def proposal(
 def _undecidable(session: Session, call: Call) -> str:
     """Why no rule is written for this call now, or ""."""
     if call.status == "interrupted":
-        return "It is unknown what this call did before it broke off; decide it by hand."
+        return "The call was interrupted, and its effect is unknown. Decide it by hand."
     if call.status != "waiting" or not session.current(call):
         return "This call no longer waits for a decision; add the rule on the page Rules."
     if session.stopped:
@@ -120,7 +120,7 @@ def _undecidable(session: Session, call: Call) -> str:
 def _unnameable(call: Call, exact: bool) -> str:
     """Why no rule can express this call, or ""."""
     if call.name == "*" or not call.name.strip():
-        return f"No rule can name a tool {call.name!r}, which there is not; deny the call."
+        return f"A rule needs an existing tool, and there is no tool {call.name!r}. Deny the call."
     if not exact:
         return ""
     if len(call.arguments) > MOST_EXACT:
@@ -148,14 +148,17 @@ def _not_to_run(session: Session, turn: Turn, call: Call, exact: bool, denied: D
         return refused
     if turn.received is not None and turn.received.stop_at == "calls":
         return (
-            "The tap stops at every call, whatever rules run; let it stop at calls no rule runs, "
-            "on the page Agents."
+            "The tap stops at every call, so rules have no effect. On the page Agents, let it "
+            "stop only at calls that no rule runs."
         )
     before = [text for name, text in _denied_here(session) if name == call.name]
     if denied.has(call) or any(same_arguments(text, call.arguments) for text in before):
-        return "You denied this call before; write a rule for it by hand if it is to run now."
+        return "You denied this call before. To let it run now, write a rule by hand."
     if (before or denied.of(call.name)) and not exact:
-        return f"You denied a call of {call.name} before; a rule may still be for these arguments."
+        return (
+            f"You denied a call of {call.name} before; you can still add a rule for these "
+            "arguments."
+        )
     return ""
 
 
@@ -172,11 +175,11 @@ def _denied_here(session: Session) -> list[tuple[str, str]]:
 def _unsound(turn: Turn, call: Call) -> str:
     """Why no rule may run such a call (laws.md), or ""."""
     if call.tool is None:
-        return f"There is no tool {call.name}, so there is nothing to run; answer or deny the call."
+        return f"There is no tool {call.name}, so nothing can run. Answer or deny the call."
     if call.tool.answered_by == "person" and turn.received is None:
         return "This tool is answered by the user; answer or deny the call."
     if not turn.runnable or (turn.end is not None and turn.end.reason == "other"):
-        return "This answer did not end as one that calls tools, so no rule runs its calls."
+        return "This answer's finish reason is not a tool call, so no rule runs its calls."
     if turn.end is not None and turn.end.abrupt:
         return "The connection broke before this answer was complete; decide its calls by hand."
     if call.provider_id in doubled_ids(turn):
@@ -184,11 +187,11 @@ def _unsound(turn: Turn, call: Call) -> str:
     if (doubt := find_doubt(turn, call)) is not None:
         return f"{doubt.message} Decide this call by hand."
     if call.malformed or not may_run(turn, call):
-        return "No rule runs a call whose arguments are not sound; edit them, answer or deny."
+        return "No rule runs a call with invalid arguments. Edit them, or answer or deny the call."
     if call.unsatisfied:
-        return "No rule runs a call that does not fit its schema; edit it, answer or deny."
+        return "No rule runs a call that does not match its schema. Edit, answer or deny it."
     if call.cautioned:
-        return "This call needs a second look, which no rule can take; decide it by hand."
+        return "This call must be reviewed, so no rule can decide it. Decide it by hand."
     return ""
 
 
@@ -223,8 +226,11 @@ def _place(call: Call, rule: Rule, rules: Sequence[Rule]) -> tuple[int, str]:
         return first, ""
     back, asked = rules[least - 1].sentence, rules[first].sentence
     if first == least - 1:
-        return least, f"The rule “{back}” is asked first; change it if this call is to be decided."
-    sentence = f"It must not come before the rule “{back}”, and “{asked}” is asked before that"
+        return (
+            least,
+            f"The rule “{back}” comes first. Change it to let a new rule decide this call.",
+        )
+    sentence = f"It must not come before the rule “{back}”, and “{asked}” comes before that one"
     return least, f"{sentence}; change their order on the page Rules."
 
 
@@ -232,12 +238,12 @@ def _hindrance(call: Call, rule: Rule, before: Sequence[Rule], after: Sequence[R
     """What in the other list prevents it, or ""."""
     first = first_match(before, call)
     if first is not None:
-        sentence = f"In this session the rule “{first.sentence}” is asked before those for always"
+        sentence = f"In this session the rule “{first.sentence}” comes before the permanent rules"
         return f"{sentence}; write it for this session, or change that rule."
     back = next((other for other in after if _meets(other, rule, call)), None)
     if back is not None and rule.action == "run":
-        sentence = f"It would come before the rule “{back.sentence}”, which holds always"
-        return f"{sentence}; change that rule, or write this one by hand."
+        sentence = f"It would come before the permanent rule “{back.sentence}”"
+        return f"{sentence}. Change that rule, or write this one by hand."
     return ""
 
 

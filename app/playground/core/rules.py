@@ -245,7 +245,7 @@ def pointer_fault(pointer: str) -> str:
         return f"{pointer!r} is not a JSON pointer. Begin it with /, such as /city."
     if re.search(r"~(?![01])", pointer):
         return f"{pointer!r} is not a JSON pointer. Write ~ as ~0 and / within a name as ~1."
-    return "" if len(steps_of(pointer)) <= 64 else "A JSON pointer has at most 64 steps here."
+    return "" if len(steps_of(pointer)) <= 64 else "A JSON pointer can have at most 64 steps."
 
 
 def rules_from_flags(

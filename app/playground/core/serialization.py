@@ -33,7 +33,7 @@ def _members(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
         return dict(value)
     if not is_dataclass(value):
-        raise TypeError(f"no JSON for {type(value).__name__}")
+        raise TypeError(f"cannot serialize {type(value).__name__}")
     cls: Any = type(value)
     return {name: getattr(value, name) for name in _names(cls)}
 
@@ -56,7 +56,7 @@ def to_data(value: Any) -> Any:
             return {name: to_data(getattr(value, name)) for name in _names(cls)}
         case Mapping():
             return {key: to_data(item) for key, item in value.items()}
-    raise TypeError(f"no JSON for {type(value).__name__}")
+    raise TypeError(f"cannot serialize {type(value).__name__}")
 
 
 def from_data(cls: Any, data: Any) -> Any:
@@ -73,7 +73,7 @@ def from_row(kind: str, body: str) -> Event:
     """The event of a row; BadInput if this version does not know it."""
     cls = EVENTS.get(kind)
     if cls is None:
-        raise BadInput(f"This log holds an event of kind {kind!r}, which this version cannot read.")
+        raise BadInput(f"This log has an event of kind {kind!r}, which this version cannot read.")
     event: Event = from_data(cls, json.loads(body))
     return event
 
@@ -144,10 +144,12 @@ def misfit(hint: Any, value: Any, place: str = "") -> str:
         return next((misfit_path for misfit_path in each if misfit_path), "")
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any or hint is object:
-        return "" if _plain(value, MAX_DEPTH) else _wrong(place, "JSON of a sound depth")
+        return "" if _plain(value, MAX_DEPTH) else _wrong(place, "JSON that is not nested too deep")
     if origin is Literal:
         return (
-            "" if any(value == argument for argument in args) else _wrong(place, "a word it may be")
+            ""
+            if any(value == argument for argument in args)
+            else _wrong(place, "one of its allowed values")
         )
     if origin in (Union, types.UnionType):
         fits = any(not misfit(argument, value, place) for argument in args)

@@ -271,7 +271,7 @@ def in_common(left: Side, right: Side) -> int:
 
 def best(n: int, m: int, score: Callable[[int, int], int]) -> list[tuple[int, int]]:
     """Pairs (i, j), both increasing, with the maximum total score near the diagonal. A score of 0
-    is no pair; among equal totals, earlier pairs win."""
+    is not a pair; among equal totals, earlier pairs win."""
     if not n or not m:
         return []
     width = max(CELLS // (2 * n), m // n + 1, 16)

@@ -61,7 +61,7 @@ def _value(text: str) -> Any:
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        raise ValueError("A key stands twice.")
+        raise ValueError("A key occurs twice.")
     return members
 
 

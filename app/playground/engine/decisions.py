@@ -74,19 +74,19 @@ def decision_event(session: Session, call_id: str, asked: DecisionRequest) -> Ca
     decision = _decision(asked)
     _check_time(session, call)
     if not asked.digest:
-        raise BadInput("A decision needs the digest of the card it was made on.")
+        raise BadInput("A decision needs the digest of its card.")
     check_digest(call, asked.digest)
     if session.tapped is not None:
         _check_agents(session.turns[call.turn - 1], decision, asked)
     answered = decision == "answer" or (decision == "deny" and asked.model_reads)
     if asked.images and decision != "answer":
-        raise BadInput("Only an answer has images; leave them out, or answer by hand.")
+        raise BadInput("Only an answer can have images. Remove them, or answer by hand.")
     arguments = asked.arguments if decision == "run" else None
     edited = () if arguments is None else check_call(call.tool, call.name, arguments)
     anyway = False
     if decision == "run":
         if arguments is None and asked.seen is not None and asked.seen < len(call.judged):
-            raise Refused("Not all of the arguments were shown; press Show all and read them.")
+            raise Refused("Some arguments were hidden. Press Show all and read them.")
         anyway = _check_run(
             session, call, None if arguments is None else edited, anyway=asked.anyway
         )
@@ -111,11 +111,9 @@ def decision_event(session: Session, call_id: str, asked: DecisionRequest) -> Ca
 def _check_agents(turn: Turn, decision: Decision, asked: DecisionRequest) -> None:
     """Raises Refused if a call of an agent cannot be decided this way."""
     if asked.fault or asked.lift:
-        raise Refused(
-            "An agent makes this call: let it run, edit its arguments, answer or deny it."
-        )
+        raise Refused("This is an agent's call: run it, edit its arguments, answer it or deny it.")
     if asked.images:
-        raise Refused("The answer to an agent's call is text; leave the images out.")
+        raise Refused("The answer to an agent's call must be text. Remove the images.")
     if (decision == "answer" or asked.model_reads) and (why := why_not_answered(turn)):
         raise Refused(why)
 
@@ -135,14 +133,14 @@ def result_event(session: Session, call_id: str, asked: ResultDecision) -> CallE
     the card is stale. Refused: no result of the call is held. BadInput: no digest."""
     call = session.call(call_id)
     if call.at_agent and call.status == "done":
-        raise Conflict("The result of this call was decided already.", outcome(call))
+        raise Conflict("This call's result was already decided.", outcome(call))
     if not call.result_held or call.real is None:
         raise Refused("No result of this call is held here.")
     if not asked.digest:
-        raise BadInput("A decision needs the digest of the card it was made on.")
+        raise BadInput("A decision needs the digest of its card.")
     check_digest(call, asked.digest)
     if session.stopped:
-        raise Refused("The session was stopped; let it go on to decide its results.")
+        raise Refused("The session was stopped. Continue it to decide its results.")
     if asked.text is None:
         return CallEnded(call.id, call.real)
     bare = all(piece.type == "text" for piece in call.real.content)
@@ -154,7 +152,7 @@ def result_event(session: Session, call_id: str, asked: ResultDecision) -> CallE
 def check_digest(call: Call, digest: str) -> None:
     """Raises Conflict, with the state of the call, if the card with `digest` is stale."""
     if digest != call.digest:
-        raise Conflict("This card is out of date; look at the call again.", outcome(call))
+        raise Conflict("This card is out of date. Check the call again.", outcome(call))
 
 
 def outcome(call: Call) -> dict[str, Any]:
@@ -177,7 +175,7 @@ def _decision(asked: DecisionRequest) -> Decision:
     if asked.fault:
         row = known(asked.fault)
         if asked.text or asked.is_error or asked.images:
-            advice = "is staged with words of its own: leave out text, is_error and images."
+            advice = "has its own result: leave out text, is_error and images."
             raise BadInput(f"{_capitalized(row.title)} {advice}")
         if asked.decision not in ("", row.decision):
             raise Refused(f"{_capitalized(row.title)} {OTHER_WAY[row.runs]}")
@@ -185,7 +183,7 @@ def _decision(asked: DecisionRequest) -> Decision:
     for word in _DECISIONS:
         if word == asked.decision:
             return word
-    raise BadInput(f"A decision is run, answer or deny, not {asked.decision!r}.")
+    raise BadInput(f"A decision must be run, answer or deny, not {asked.decision!r}.")
 
 
 def _capitalized(title: str) -> str:
@@ -194,16 +192,16 @@ def _capitalized(title: str) -> str:
 
 def _check_time(session: Session, call: Call) -> None:
     if call.status in ("decided", "running", "done"):
-        raise Conflict("This call was decided already.", outcome(call))
+        raise Conflict("This call was already decided.", outcome(call))
     turn = session.turns[call.turn - 1]
     if turn.open:
-        raise Refused("The answer is still arriving; this call can be decided when it has ended.")
+        raise Refused("The answer is still arriving. You can decide this call when it has ended.")
     if not session.current(call) and turn.received is not None and turn.end is not None:
         raise Refused(
-            "Its agent left before it got this answer, and has asked something else since: this "
-            "call is void."
+            "The agent disconnected before it got this answer, and has sent another request "
+            "since. This call is void."
             if turn.passed is None
-            else "Its agent has this call already, and has gone on."
+            else "The agent already has this call and has continued."
         )
     if not session.current(call):
         raise Refused(
@@ -225,9 +223,7 @@ def _check_run(
         raise Refused("This tool is answered by the user; answer by hand or deny.")
     if edited is None:
         if not may_run(session.turns[call.turn - 1], call):
-            raise Refused(
-                "This call cannot run as it came; edit its arguments, answer by hand or deny."
-            )
+            raise Refused("This call's arguments cannot run. Edit them, answer by hand, or deny.")
         unsatisfied = call.unsatisfied
     else:
         malformed = next((p for p in edited if p.kind == "malformed"), None)
@@ -237,11 +233,11 @@ def _check_run(
         if unsatisfied and not anyway:
             problem = next(p for p in edited if p.kind == "schema")
             raise Refused(
-                f"The edited arguments do not fit the schema: {problem.message} "
-                "Correct them, or run them although they do not fit."
+                f"The edited arguments do not match the schema: {problem.message} Correct them, "
+                "or run them anyway."
             )
     if unsatisfied and not anyway:
-        raise Refused("The arguments do not fit the schema; edit them, or run anyway.")
+        raise Refused("The arguments do not match the schema; edit them, or run anyway.")
     return unsatisfied
 
 
@@ -359,8 +355,7 @@ class CallChecks:
             )
             await self._then(live, ())
             raise Conflict(
-                "What answers this tool has changed since this card was drawn; look at the call "
-                "again.",
+                "This tool's executor has changed since this card was shown. Check the call again.",
                 outcome(call),
             )
 
@@ -420,7 +415,7 @@ class CallChecks:
 
     async def _take_back(self, live: LiveSession, held: HeldCall, checked: CallCheck) -> None:
         call, rule = live.session.call(held.id), held.decided.rule
-        why = f"What answers {call.name} has changed since the rule “{rule}” decided the call."
+        why = f"The executor of {call.name} has changed since the rule “{rule}” decided the call."
         await self._sessions.append(live, [CallReturned(call.id, "rule", why)])
         await self._policy.know_all(live.session)
         await self._sessions.append(
@@ -521,7 +516,7 @@ def _result_of(call_id: str, work: asyncio.Future[CallCheck]) -> CallCheck:
     """The result of the check. If it raised, which is a bug, only a user can run the call."""
     if (error := work.exception()) is None:
         return work.result()
-    log.error("The check of call %s broke.", call_id, exc_info=error)
+    log.error("The check of call %s failed.", call_id, exc_info=error)
     return CallCheck(problems=(_BROKEN,))
 
 
@@ -541,13 +536,14 @@ def checked_event(session: Session, call: Call, checked: CallCheck, policy: Poli
 
 
 _BROKEN = Problem(
-    "caution", "This program could not check who answers this call; its log says why. Look twice."
+    "caution",
+    "The executor of this call could not be checked. See the program's log, and review the call.",
 )
 
 _PACKED = Problem(
     "caution",
-    "The arguments came as a text that holds JSON, where this protocol has an object, and were "
-    "unpacked: see that they are what was meant.",
+    "The arguments were a JSON string instead of the object that this protocol uses, and were "
+    "unpacked. Check that they are right.",
 )
 
 _REPEATED = Problem("note", "The same call with the same arguments was made in the last two turns.")

@@ -178,7 +178,7 @@ class Engine:
         NotFound if the user has no profile of that name.
         """
         if name not in self.own:
-            shipped = " It is shipped and cannot be deleted." if name in SHIPPED else ""
+            shipped = " It is built in and cannot be deleted." if name in SHIPPED else ""
             raise NotFound(f"You have no profile {name!r} of your own.{shipped}")
         await self.library.delete_profile(name)
         self.own = {other: profile for other, profile in self.own.items() if other != name}
@@ -193,7 +193,7 @@ class Engine:
             known = name in DEFAULT_ORIGINS or not KEY_NAME.fullmatch(name)
             if not known and (name, place) not in self.keys.confirmations():
                 await self.confirm(name, place)
-                confirmed.append(f"{name} may go to {place} from now on.")
+                confirmed.append(f"{name} may be sent to {place} from now on.")
         return confirmed
 
     async def confirm(self, key_name: str, base_url: str) -> None:

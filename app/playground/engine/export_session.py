@@ -129,7 +129,7 @@ def redact_bundle(
         beside=[each.bundle for each in others],
     )
     marks = [
-        replace(mark, where=f"{other.bundle.title or 'a session beside it'}: {mark.where}")
+        replace(mark, where=f"{other.bundle.title or 'a side session'}: {mark.where}")
         for other in others
         for mark in other.marks
     ]

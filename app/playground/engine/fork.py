@@ -163,9 +163,9 @@ async def _checked(
     a refused fork."""
     place, text, settings = wish.place, wish.text, wish.settings
     if text is not None and (place.turn or place.call):
-        raise Refused("A text goes with a prompt, or at the end; a turn or a call takes none.")
+        raise Refused("A text needs a fork at a prompt or at the end, not at a turn or a call.")
     if wish.asked is not None and not place.call:
-        raise Refused("Only of a call it can be said what becomes of it; name the call.")
+        raise Refused("A decision needs a call. Name the call.")
     _title(wish.title)
     fork_cut, log = await _cut(engine, live, place, history)
     foreign = theirs(live.session, fork_cut.seq, own=live.own)
@@ -270,7 +270,7 @@ async def _cut(
 ) -> tuple[Cut, Sequence[Logged]]:
     """What a fork there copies, and the log it is copied from: the session's or `history`."""
     if live.deleted:
-        raise Conflict("This session is deleted; restore it first, then fork it.")
+        raise Conflict("This session is deleted. Restore it, then fork it.")
     if history is not None:
         return cut(history.log, live.id, history.log[-1].seq), history.log
     log = await engine.sessions.log.opening(live.id)
@@ -283,14 +283,14 @@ def _begun(log: Sequence[Logged], fork_cut: Cut, events: Sequence[Event]) -> Ses
         return begun(log, fork_cut, events)
     except IllegalEvent as error:
         raise Refused(
-            f"The fork cannot begin so: {error} Fork there without a text, or at another place."
+            f"The fork cannot start here: {error} Fork without a text, or at another place."
         ) from error
 
 
 def _title(text: str) -> str:
     title = " ".join(text.split())
     if len(title) > MOST_TITLE:
-        raise BadInput(f"A title has at most {MOST_TITLE} characters; shorten it.")
+        raise BadInput(f"A title has at most {MOST_TITLE} characters. Shorten it.")
     return title
 
 
@@ -312,12 +312,14 @@ def _prompt(text: str, was: Prompt | None, fork_cut: Cut) -> PromptAdded:
     form if the text is unchanged."""
     images = was.images if was is not None else ()
     if fork_cut.reopened:
-        raise Refused("Calls are open there; fork without a text and decide them in the fork.")
+        raise Refused(
+            "There are open calls at this place. Fork without a text, and decide them in the fork."
+        )
     last = fork_cut.session.last_item
     if isinstance(last, Prompt) and (was is None or was.role == last.role):
-        raise Refused("That prompt has no answer; fork from the prompt instead.")
+        raise Refused("That prompt has no answer. Fork from the prompt instead.")
     if not text.strip() and not images:
-        raise Refused("A prompt needs some text, or an image.")
+        raise Refused("A prompt needs text or an image.")
     if was is None:
         return PromptAdded(text)
     return PromptAdded(text, images, was.role, was.form if text == was.text else {})
@@ -379,7 +381,7 @@ async def _looked(engine: Engine, session_id: str) -> None:
         ) from None
 
 
-_ANY = "not seen by anybody"
+_ANY = "not decided by a user"
 
 
 # A fork of an agent's session ---------------------------------------------------------------------
@@ -415,8 +417,8 @@ def settings_of_agent(
         extra["tools"] = body["tools"]
         named = ", ".join(dict.fromkeys(others))
         notes.append(
-            f"The tools go as the agent sent them, for {named} can be no tool of a session: they "
-            "are an extra member of the request (Setup)."
+            "The tools are sent as the agent sent them, as an extra member of the request "
+            f"(Setup), because {named} cannot be a tool of a session."
         )
     agent = session.tapped.agent or "agent"
     profile = _with_betas(settings.profile, turn, agent)
@@ -454,7 +456,7 @@ def _with_mocks(tools: Sequence[Tool], calls: Iterable[Call]) -> tuple[tuple[Too
             mocks[tool.name] = replace(tool, answered_by="mock", config={"cases": cases})
     if not mocks:
         return tuple(tools), []
-    notes = [f"Mocks of their recorded results: {', '.join(mocks)}. They run nothing."]
+    notes = [f"Mocks with recorded results: {', '.join(mocks)}. They run nothing."]
     return tuple(mocks.get(tool.name, tool) for tool in tools), notes
 
 
@@ -526,7 +528,7 @@ async def history_of_request(log: Log, session: Session, now_ms: int) -> Request
         if pasted.response is not None:
             add_recorded(imported, pasted, now_ms)
     except Unreadable as error:
-        raise Refused(f"The agent's last request cannot be gone on from: {error}") from error
+        raise Refused(f"The agent's last request cannot be continued: {error}") from error
     recordings = {}
     if pasted.response is not None:
         number = len(imported.session.turns)
@@ -554,7 +556,7 @@ async def ask_in_new_sessions(
     """Creates a session for each of `rows`, applied to the settings `base`, and sends `text` to all
     at once; their ids. On BadInput or Refused none is created."""
     if not text.strip():
-        raise Refused("A prompt needs some text; write what all of them are asked.")
+        raise Refused("A prompt needs text. Write the prompt for all of them.")
     wanted = await _settings(engine, rows, base)
     ids = [
         await engine.sessions.create(settings, title)
@@ -575,8 +577,7 @@ async def ask_in_forks(
         base = settings_at(live.session, place)
         if not place.prompt and live.session.state not in ("idle", "failed", "interrupted"):
             raise Conflict(
-                "This session has not come to an end; ask its last prompt again instead, "
-                "or wait until it is done."
+                "This session has not ended. Retry its last prompt, or wait until it ends."
             )
     titles = titles_for(await _settings(engine, rows, base), text)
 

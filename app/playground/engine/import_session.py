@@ -112,7 +112,11 @@ def _sound(pasted: ImportedRequest) -> ImportedRequest:
     if word and isinstance(left.get("thinking"), dict) and word not in extra:
         extra[word] = left.pop("thinking")
     setup = replace(setup, params=params, extra=extra)
-    notes = [f"Left out, for no session could be set up so: {', '.join(left)}."] if left else []
+    notes = (
+        [f"Left out, because a session cannot have these settings: {', '.join(left)}."]
+        if left
+        else []
+    )
     return replace(pasted, setup=setup, notes=(*pasted.notes, *notes))
 
 

@@ -39,12 +39,12 @@ async def tag(engine: Engine, session_id: str, tags: Sequence[str]) -> tuple[str
     )
     clean_tags = tuple(name for name in clean_tags if name)
     if len(clean_tags) > MOST_TAGS:
-        raise BadInput(f"A session has at most {MOST_TAGS} tags; take one away first.")
+        raise BadInput(f"A session has at most {MOST_TAGS} tags. Remove one first.")
     if long := next(
         (name for name in clean_tags if len(name) > LONGEST_TAG or not name.isprintable()), ""
     ):
         raise BadInput(
-            f"A tag has 1 to {LONGEST_TAG} characters that are visible; {long[:50]!r} is not a tag."
+            f"{long[:50]!r} is not a tag. A tag has 1 to {LONGEST_TAG} visible characters."
         )
     async with engine.sessions.holding(session_id) as live:
         await log.set_tags(engine.database, session_id, clean_tags)

@@ -92,7 +92,7 @@ def _received(turn: Turn) -> Preview:
     return Preview(turn.settings.profile, turn.request, says=(AS_RECEIVED,))
 
 
-AS_RECEIVED = "The agent's last request, as it came. It writes the next one itself."
+AS_RECEIVED = "The agent's last request, as received. The agent writes the next one itself."
 
 
 def notes_alone(engine: Engine, session: Session) -> Preview:
@@ -157,14 +157,16 @@ def _words(session: Session, draft: Draft, last: Prompt | Turn | None) -> list[s
     says = []
     if not draft.empty:
         after = "the calls" if session.waiting else "this answer"
-        says.append(f"What you are writing comes after {after}: it is not part of this request.")
+        says.append(
+            f"The text you are writing comes after {after}, so it is not part of this request."
+        )
     match last:
         case Turn(failure=None, end=None):
-            says.append("The model is answering: the next request goes on from what it says.")
+            says.append("The model is answering. The next request includes its answer.")
         case Turn(failure=None, calls=[], end=ResponseEnded(reason="pause")):
-            says.append("The provider paused this turn; the request lets it go on.")
+            says.append("The provider paused this turn. This request continues it.")
         case Turn(failure=None, calls=[]) | None:
-            says.append("There is no prompt yet: what you write is added at the end.")
+            says.append("There is no prompt yet. Your text is added at the end.")
         case Turn() if last.failure is not None:
             says.append("This is what Retry sends.")
     return says
@@ -207,8 +209,7 @@ def _stand_ins(ahead: Session, choice: ToolChoice) -> list[str]:
     words = parts[-1].content[0].text if parts and parts[-1].content else ""
     names = ", ".join(dict.fromkeys(call.name for call in calls))
     count = "A result is" if len(calls) == 1 else f"{len(calls)} results are"
-    place = "its" if len(calls) == 1 else "their"
-    return [f"{count} missing ({names}); in {place} place stands: “{words}”"]
+    return [f"{count} missing ({names}); the placeholder is “{words}”"]
 
 
 def _unanswered(ahead: Session) -> list[Call]:

@@ -53,26 +53,26 @@ def cost(profile: Profile, model: str, usage: Usage) -> float | None:
 def why_unknown(profile: Profile, model: str) -> str:
     """A sentence on why answers of `model` have no price here; "" if they have one."""
     if profile.simulated:
-        return "The simulator costs nothing, so nothing is counted."
+        return "The simulator is free, so no cost is counted."
     if is_loopback(profile.base_url):
-        return "A server on this computer sends no bill, so nothing is counted."
+        return "A server on this computer is free, so no cost is counted."
     if not INSTALLED:
         return (
-            "Prices are not known: their list is not installed (the extra “prices”). Only what a"
-            " provider itself says of its costs is counted."
+            "Prices are unknown, because the price list is not installed (the extra “prices”). "
+            "Only costs that the provider reports are counted."
         )
     if not model:
-        return "No model is chosen, so its price is not known."
+        return "No model is chosen, so the price is unknown."
     if cost(profile, model, Usage(1_000_000, 1_000_000)) is None:
         return (
-            f"The list of prices does not know {model} at this provider. Only what the provider"
-            " itself says of its costs is counted."
+            f"The price list does not have {model} of this provider. Only costs that the "
+            "provider reports are counted."
         )
     return ""
 
 
 def counts(protocol: str, usage: Usage) -> dict[str, int] | None:
-    """All input and output tokens, and the cached ones among them; None if unknown."""
+    """All input and output tokens, and the cached ones included; None if unknown."""
     read, wrote = usage.input_tokens, written(protocol, usage)
     if read is None or wrote is None:
         return None

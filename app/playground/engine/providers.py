@@ -171,7 +171,7 @@ class Providers:
 
     def _base_url(self, profile: Profile) -> str:
         if not profile.base_url:
-            raise BadInput("It has no address yet: edit it, or set the variables that name one.")
+            raise BadInput("It has no address yet. Edit it, or set the variables for it.")
         return base_url_of(profile, self._simulator_url())
 
     def _headers(
@@ -252,7 +252,7 @@ class Providers:
         if read.trouble is not None or read.status is None or read.status >= 400:
             sentence, words = _failed(read, profile, mask)
             if read.status in (404, 405):
-                sentence = "It has no list of models there; type the model's name. " + sentence
+                sentence = "It does not list its models there. Type the model's name. " + sentence
             return replace(listing, sentence=sentence, words=words)
         try:
             value = load_json(read.body.decode("utf-8"))
@@ -260,14 +260,14 @@ class Providers:
             kind = mask(read.kind)[:80]
             called = f" but {kind}" if kind else ""
             sentence = (
-                f"The response is not JSON{called}: check that the base URL is the API's own."
+                f"The response is not JSON{called}. Check that the base URL is that of the API."
             )
             return replace(listing, sentence=sentence, words=_shown(read.body))
         models = tuple(_short(model, mask) for model in protocol_codec.models(value) if model.id)[
             :MOST_MODELS
         ]
         if not models:
-            sentence = "The answer names no model: check that the base URL is the API's own."
+            sentence = "The answer names no model. Check that the base URL is that of the API."
             if isinstance(value, dict) and any(value.get(key) == [] for key in ("data", "models")):
                 sentence = "It has no model yet." + _start(profile, " ")
             return replace(listing, sentence=sentence, words=_shown(read.body))
@@ -321,7 +321,7 @@ def _start(profile: Profile, before: str) -> str:
     vendor = SHIPPED.get(profile.name)
     if vendor is not None and vendor.start:
         return before + vendor.start
-    return before + "Is the server started?" if is_loopback(profile.base_url) else ""
+    return before + "Is the server running?" if is_loopback(profile.base_url) else ""
 
 
 def _short(model: ModelInfo, mask: Mask) -> ModelInfo:

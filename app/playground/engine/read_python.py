@@ -50,7 +50,7 @@ async def read_python(engine: Engine, wanted: FileToRead) -> ImportedTools:
     """The tools of the file, or the problem that its code met. BadInput if it cannot be run."""
     for place, what in ((wanted.file, "file"), (wanted.interpreter, "interpreter")):
         if place and (not place.startswith(("/", "~")) or "\0" in place):
-            raise BadInput(f"The {what} is an absolute path; {place[:80]!a} is none.")
+            raise BadInput(f"The {what} must be an absolute path. {place[:80]!a} is not.")
     if wanted.file:
         path = Path(os.path.expanduser(wanted.file))
         content = await asyncio.to_thread(_content, path)
@@ -58,13 +58,13 @@ async def read_python(engine: Engine, wanted: FileToRead) -> ImportedTools:
         digest = hashlib.sha256(content).hexdigest()
         result = await _read(engine, wanted, path, text, file=str(path), digest=digest)
         if wanted.text.strip() and wanted.text.split() != text.split():
-            note = f"{path} has another content than the text that was sent; the file was read."
+            note = f"{path} differs from the text that was sent. The file was used."
             result = replace(result, notes=(*result.notes, note))
         return result
     if not wanted.text.strip():
         raise BadInput("Name the path of a Python file, or send its text.")
     if len(wanted.text) > MOST_BYTES:
-        raise BadInput(f"The text has more than {MOST_BYTES // 1024} kB; split the file.")
+        raise BadInput(f"The text has more than {MOST_BYTES // 1024} kB. Split the file.")
     # The file may have moved or replaced its folder.
     with tempfile.TemporaryDirectory(prefix="playground-", ignore_cleanup_errors=True) as folder:
         path = await asyncio.to_thread(_write, Path(folder).resolve(), wanted)
@@ -97,7 +97,9 @@ def _write(folder: Path, wanted: FileToRead) -> Path:
     for name, text in {**wanted.others, own: wanted.text}.items():
         path = folder / name
         if "\0" in name:
-            raise BadInput(f"{name[:80]!a} cannot be the name of a file: it holds a NUL character.")
+            raise BadInput(
+                f"{name[:80]!a} cannot be the name of a file: it contains a NUL character."
+            )
         try:
             if not path.resolve().is_relative_to(folder):
                 raise BadInput(f"{name[:80]!a} is not the name of a file.")
@@ -133,4 +135,4 @@ async def _read(
         listed = load_json(result.text)
         return await run_apart(tools_from_objects, listed, text, file, wanted.interpreter)
     except (ValueError, Unreadable):
-        return ImportedTools(problem="What its process answered is not a list of tools.")
+        return ImportedTools(problem="Its process did not return a list of tools.")

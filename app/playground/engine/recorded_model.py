@@ -48,10 +48,10 @@ async def play(engine: Engine, session_id: str, pace: str = "1") -> str:
     the model; returns the id. Settings of an imported session are limited as in a fork
     (`harmless`). Conflict if the session is deleted."""
     if pace not in PACES:
-        raise BadInput(f"pace is one of {', '.join(PACES)}: what the pauses are multiplied by.")
+        raise BadInput(f"pace must be one of {', '.join(PACES)}. It multiplies the pauses.")
     async with engine.sessions.holding(session_id) as live:
         if live.deleted:
-            raise Conflict("This session is deleted; restore it first, then play it.")
+            raise Conflict("This session is deleted. Restore it, then replay it.")
         title, turn = live.title, _first(live.session)
         foreign = theirs(live.session, turn.seq, own=live.own)
     first = turn.settings
@@ -76,7 +76,7 @@ def _first(session: Session) -> Turn:
     """The first answer on the tape."""
     ended = [turn for turn in session.turns if not turn.open]
     if not ended:
-        raise BadInput("Nothing was answered in this session yet; there is nothing to play.")
+        raise BadInput("This session has no answer yet, so there is nothing to replay.")
     protocol = ended[-1].request.protocol
     return next(turn for turn in ended if turn.request.protocol == protocol)
 

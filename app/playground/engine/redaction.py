@@ -135,7 +135,7 @@ def check_address(base_url: str) -> None:
     """BadInput if `base_url` is not a valid address or contains a key."""
     origin(base_url)
     if "#" in base_url:
-        raise BadInput("A base URL has no part behind a #; leave that out.")
+        raise BadInput("A base URL must not contain #. Remove the # and what follows it.")
     if any(may_name_secret(unquote(name)) for name in _QUERY_MEMBER.findall(base_url)):
         raise BadInput(
             "A base URL must not contain a key. Remove it and enter the name of its variable."
@@ -185,8 +185,8 @@ def _check(places: Mapping[str, Any], redactor: Redactor) -> None:
     for place, value in places.items():
         if redactor.holds(value):
             raise BadInput(
-                f"{place} holds the value of a key; take it out: a key goes by the name of its "
-                "variable, and is sent in the protocol's own header."
+                f"{place} contains the value of a key. Remove it. Name the key's variable "
+                "instead; the key is sent in the protocol's own header."
             )
 
 
@@ -304,7 +304,7 @@ class Waiting:
 
 def _masked_like(value: Any, text: str, masked: str) -> Any:
     """JSON data of an answer, with strings that are a substring of `text` replaced by the same
-    substring of `masked`: some providers repeat a part's text beside it, in pieces."""
+    substring of `masked`: some providers also repeat a part's text in pieces."""
     match value:
         case str():
             place = text.find(value) if len(value) >= SHORTEST else -1

@@ -39,8 +39,8 @@ def explain_refusal(session: Session, number: int) -> str:
     )
     if session.tapped is not None:
         return (
-            f"{cause} The agent sends them as they came, in each request: let it go back before "
-            "that turn, or start a new conversation."
+            f"{cause} The agent sends them unchanged in each request. Go back before that turn "
+            "in the agent, or start a new conversation."
         )
     return f"{cause} They were sent as {{}}; fork before that turn if the provider still refuses."
 

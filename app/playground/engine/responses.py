@@ -183,7 +183,7 @@ class ProviderClient:
         key = self._keys.key_for(profile)
         missing = self._keys.missing(profile)
         if not model and failed is None:
-            failed = ResponseFailed("bad_request", "Choose a model; none is named.")
+            failed = ResponseFailed("bad_request", "No model is named. Choose one.")
         if missing and failed is None:
             failed = ResponseFailed("no_key", missing)
         key_name = "PLAYGROUND_TOKEN" if profile.simulated else profile.key_name
@@ -272,7 +272,7 @@ class ProviderClient:
             # Its frames reference all that was read, in a cycle with `last`.
             last.trouble = trouble.with_traceback(None)
         except asyncio.CancelledError:
-            last.trouble = NetworkError("interrupted", "The connection was given up.")
+            last.trouble = NetworkError("interrupted", "The connection was closed.")
         finally:
             last.at_ms = clock()
             answering.put(last)
@@ -304,7 +304,7 @@ def base_url_of(profile: Profile, simulator_url: str) -> str:
     if not profile.simulated:
         return profile.base_url
     if not simulator_url:
-        raise BadInput(f"The simulator has no end for {profile.protocol} here.")
+        raise BadInput(f"The simulator has no server for {profile.protocol} here.")
     if profile.recorded:
         return f"{simulator_url}/recorded/{quote(profile.recorded, safe='')}"
     return simulator_url + FACTS[profile.protocol].simulated
@@ -317,8 +317,8 @@ def join_headers(*several: Mapping[str, str]) -> dict[str, str]:
 
 
 _LOST = (
-    f"More than {MOST_UNSAVED >> 20} MiB arrived while nothing could be saved; what came after "
-    "that was not kept. Make room, then retry."
+    f"More than {MOST_UNSAVED >> 20} MiB arrived while nothing could be saved. The rest was not "
+    "kept. Free some disk space, then retry."
 )
 
 # Logs a response. No socket here: it gets the bytes with their times, and how they ended.
@@ -531,7 +531,7 @@ class ResponseRecorder:
         """Warns if the recording was made after other calls or results of some tools."""
         if others:
             names = " and ".join(unquote(name)[:80] for name in others.split(",")[:8])
-            message = f"This answer was recorded after another call or result of {names}."
+            message = f"This answer was recorded after a different call or result of {names}."
             self._take_in(Warned("left_recording", message), at_ms, 0, 0)
 
     def _check_type(self, content_type: str, at_ms: int) -> None:
@@ -540,7 +540,7 @@ class ResponseRecorder:
         if kind != self._prepared.expects:
             called = f"is called {kind[:80]}" if kind else "has no content type"
             message = (
-                f"The answer {called}, though a stream was asked for; it is read by its bytes."
+                f"The answer {called}, although a stream was requested. It is read by its content."
             )
             self._take_in(Warned("content_type", message), at_ms, 0, 0)
 
@@ -677,8 +677,8 @@ class ResponseRecorder:
 def _only_alive(at_ms: int, quiet_s: float) -> Received:
     """The end of an answer that now consists of keep-alives only."""
     message = (
-        f"The provider sent nothing but signs of life for {quiet_s:.0f} s; retry, or raise the "
-        "limit of silence under Providers."
+        f"The provider sent only keep-alives for {quiet_s:.0f} s. Retry, or raise the idle "
+        "timeout (Providers)."
     )
     return Received(at_ms, trouble=NetworkError("timeout", message, began=True), ended=True)
 

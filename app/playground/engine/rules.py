@@ -117,7 +117,7 @@ class RuleStore:
     def check(self, rules: Sequence[Rule]) -> None:
         """BadInput if there are too many for a list, or one holds a known key."""
         if len(rules) > MOST_RULES:
-            raise BadInput(f"A list has at most {MOST_RULES} rules; send fewer.")
+            raise BadInput(f"A list has at most {MOST_RULES} rules. Send fewer.")
         redactor = self._redactor()
         for rule in rules:
             check_rule(rule, redactor)
@@ -155,7 +155,7 @@ class RuleStore:
             if any(
                 self.listed(place_of) != tuple(rules) for place_of, rules in (seen or {}).items()
             ):
-                raise Conflict("The rules have changed meanwhile; look at the rule again.")
+                raise Conflict("The rules have changed in the meantime. Check the rule again.")
             await self._insert(session_id, rule, place)
         return rule
 
@@ -198,8 +198,8 @@ class RuleStore:
         async with self._writing:
             now = self.rule(session_id, rule_id)
             if base_of(now) != base:
-                sentence = f"The rule was changed meanwhile; it says “{rule_text(now)}” now"
-                raise Conflict(f"{sentence}. Look at it again, and save again if yours is to hold.")
+                sentence = f"The rule was changed in the meantime. It is now “{rule_text(now)}”"
+                raise Conflict(f"{sentence}. Check it, and save again to replace it with yours.")
             on, now_ms = now.enabled if enabled is None else enabled, self._clock()
             new = replace(new, id=rule_id, here=now.here, since_ms=now_ms, enabled=on)
             return await self._exchange(session_id, now, new)
@@ -217,7 +217,7 @@ class RuleStore:
         rule = await self.bound(before, tools)
         async with self._writing:
             if self.rule(session_id, rule_id) is not before:
-                raise Conflict("The rule was changed just now; look at it again.")
+                raise Conflict("The rule was just changed. Check it again.")
             return await self._exchange(session_id, before, rule)
 
     async def renew_for(
@@ -229,7 +229,7 @@ class RuleStore:
         async with self._writing:
             before = self.rule(into, rule_id)
             if base_of(before) != base:
-                raise Conflict("The rule was changed meanwhile; look at it again.")
+                raise Conflict("The rule was changed in the meantime. Check it again.")
             bound = {**(before.bound or {}), name: print_}
             return await self._exchange(into, before, replace(before, bound=bound), session_id)
 
@@ -243,7 +243,7 @@ class RuleStore:
         async with self._writing:
             deleted = self._deleted.get((session_id, rule_id))
             if deleted is None:
-                raise NotFound("This rule is gone; add it again.")
+                raise NotFound("This rule no longer exists. Add it again.")
             rule, place, after = deleted
             rules = self.listed(session_id)
             least = _restore_place(rule, place, after, rules)
@@ -256,7 +256,8 @@ class RuleStore:
         words = rules[least - 1].sentence
         return (
             rule,
-            f"It stands after the rule “{words}” now, which keeps back what it may be about.",
+            f"It is now after the rule “{words}”, which also applies to some of its calls and "
+            "holds them back.",
         )
 
     async def hand(self, session_id: str, rule_id: str, other: str) -> Rule:
@@ -285,7 +286,7 @@ class RuleStore:
         """NotFound if the list has no rule of that id."""
         match = next((rule for rule in self.listed(session_id) if rule.id == rule_id), None)
         if match is None:
-            raise NotFound("This rule no longer exists; reload the page.")
+            raise NotFound("This rule no longer exists. Reload the page.")
         return match
 
     async def bound(self, rule: Rule, tools: Iterable[Tool]) -> Rule:
@@ -350,7 +351,7 @@ class RuleStore:
     async def _insert(self, session_id: str, rule: Rule, place: int | None) -> None:
         rules = list(self.listed(session_id))
         if len(rules) >= MOST_RULES:
-            raise BadInput(f"There are {MOST_RULES} rules already; delete some first.")
+            raise BadInput(f"There are already {MOST_RULES} rules, the maximum. Delete some first.")
         rules.insert(len(rules) if place is None else place, rule)
         await self._keep(session_id, rules)
 
@@ -465,13 +466,13 @@ def parse_rule(data: Any) -> Rule:
         if not isinstance(data[name], str) or len(data[name]) > most:
             raise BadInput(f"The {name} of a rule must be a text of at most {most:,} characters.")
     if not data["tool"] or not data["tool"].isprintable():
-        raise BadInput("The tool of a rule is the name of a tool, or * for every tool.")
+        raise BadInput("The tool of a rule must be a tool's name, or * for every tool.")
     _check_source(data.get("source", ""))
     for name in _TRUTHS & data.keys():
         if not isinstance(data[name], bool):
             raise BadInput(f"{name} of a rule must be true or false.")
     if data["action"] not in ACTIONS:
-        raise BadInput(f"A rule's action is one of {', '.join(ACTIONS)}.")
+        raise BadInput(f"A rule's action must be one of {', '.join(ACTIONS)}.")
     rule = Rule(**{**data, "when": _when(data.get("when", {}))})
     _check_fault(rule)
     return rule
@@ -487,14 +488,16 @@ def _check_source(source: str) -> None:
     kind, colon, server = source.partition(":")
     if source and (kind not in ANSWERED_BY or (colon and (kind != "mcp" or not server))):
         raise BadInput(
-            f"The source of a rule is one of {', '.join(ANSWERED_BY)}, or mcp:SERVER; "
-            f"{source[:80]!r} is none."
+            f"The source of a rule must be one of {', '.join(ANSWERED_BY)}, or mcp:SERVER, not "
+            f"{source[:80]!r}."
         )
 
 
 def _when(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping) or len(value) > 20:
-        raise BadInput("when is an object of at most 20 tests: a JSON pointer, and a test for it.")
+        raise BadInput(
+            "when must be an object of at most 20 tests, each a JSON pointer with a test."
+        )
     for pointer, test in value.items():
         if message := pointer_fault(pointer):
             raise BadInput(message)
@@ -506,22 +509,25 @@ def _when(value: Any) -> Mapping[str, Any]:
                 raise BadInput(f"The test {name} at {pointer} needs {kind}.")
             if name == "one_of" and not wanted:
                 raise BadInput(
-                    f"The test one_of at {pointer} needs a value; none fits an empty list."
+                    f"The test one_of at {pointer} needs a value, because an empty list matches "
+                    "nothing."
                 )
             if name == "prefix" and not wanted:
                 raise BadInput(
-                    f"Every text begins with an empty one; leave out the test at {pointer}."
+                    f"Every text starts with an empty prefix. Remove the test at {pointer}."
                 )
             if name == "glob" and len(wanted) > MOST_GLOB:
                 raise BadInput(
-                    f"The pattern at {pointer} has more than {MOST_GLOB} characters; shorten it."
+                    f"The pattern at {pointer} has more than {MOST_GLOB} characters. Shorten it."
                 )
             if name in TESTS:
                 continue
         if isinstance(test, Mapping):
-            raise BadInput(f"A test is one of {', '.join(TESTS)}; at {pointer} there is none.")
+            raise BadInput(f"A test must be one of {', '.join(TESTS)}. {pointer} has none of them.")
     if is_deeper(dict(value), MOST_DEEP) or len(json.dumps(to_data(value))) > MOST_WHEN:
-        raise BadInput(f"The tests of a rule have at most {MOST_WHEN:,} bytes; compare with less.")
+        raise BadInput(
+            f"The tests of a rule have at most {MOST_WHEN:,} bytes. Shorten their values."
+        )
     return dict(value)
 
 
@@ -533,6 +539,6 @@ def _check_fault(rule: Rule) -> None:
         raise BadInput(f"There is no fault {rule.fault!r}.")
     fitting = "run" if row.runs else "answer"
     if rule.action != fitting:
-        raise BadInput(f"{row.title} is staged by a rule whose action is {fitting}.")
+        raise BadInput(f"{row.title} needs a rule whose action is {fitting}.")
     if not row.runs and (rule.text or rule.is_error):
-        raise BadInput(f"{row.title} is the whole answer; leave out text and is_error beside it.")
+        raise BadInput(f"{row.title} is the whole answer. Leave out text and is_error.")

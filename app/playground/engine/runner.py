@@ -213,9 +213,11 @@ class Runner:
         async with self._holding(session_id) as live:
             turn = live.session.turn
             if number is not None and (turn is None or turn.number != number):
-                raise Conflict(f"Turn {number} is no longer the last one; look at what followed.")
+                raise Conflict(
+                    f"Turn {number} is no longer the last one. Check the turns after it."
+                )
             if turn is None or turn is not live.session.last_item or (turn.end and turn.calls):
-                raise Refused("There is no failed answer to ask for again; send a prompt instead.")
+                raise Refused("There is no failed answer to retry. Send a prompt instead.")
             try:
                 await self._sessions.append(live, [TurnDropped(turn.number)])
             except IllegalEvent as error:
@@ -231,7 +233,7 @@ class Runner:
         agent may send requests again after this."""
         async with self._holding(session_id, ours=settings is not None) as live:
             if halted not in (None, live.session.halted_seq):
-                raise Conflict("That pause is over; look at the run as it is now.")
+                raise Conflict("That pause has ended. Check the run again.")
             if not live.session.paused and not live.session.stopped:
                 raise Refused("Nothing is paused here.")
             events: list[Event] = [RunResumed()]
@@ -525,7 +527,7 @@ class Runner:
             log.error("Session %s could not be saved: %s", session_id, error)
             self._settle_later(session_id)
         except Exception:
-            log.exception("Session %s broke off.", session_id)
+            log.exception("Session %s was interrupted.", session_id)
             self._settle_later(session_id)
 
     def _settle_later(self, session_id: str) -> None:
@@ -638,13 +640,15 @@ FEW_TOOLS = 16
 """Shorter requests with at most so many tools are encoded in the event loop."""
 
 TAKEN_BACK = (
-    "You took the decision back before the call started. It needs your approval; no rule decides "
-    "it now."
+    "You withdrew the decision before the call started. The call needs your approval; no rule "
+    "decides it now."
 )
 
-_AGENTS = "An agent runs this session; write to it in its own window, or continue here in a fork."
+_AGENTS = (
+    "An agent runs this session. Write to the agent in its own window, or continue here in a fork."
+)
 
-_NOT_SAVED = "This answer could not be saved to its end; the program's log says why."
+_NOT_SAVED = "The end of this answer could not be saved. See the program's log."
 
 FIRST_WAIT_S = 1.0
 """The wait before the first retry, in seconds; it doubles for each further one."""

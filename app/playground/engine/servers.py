@@ -114,7 +114,7 @@ class Servers:
         async with self._changing:
             saved = {other.name: accepted for other, accepted in await self._library.servers()}
             if server.name != original and server.name in saved:
-                raise Conflict(f"There is a server {server.name!r} already; choose another name.")
+                raise Conflict(f"A server {server.name!r} already exists. Choose another name.")
             await self._library.save_server(server, saved.get(original, Accepted()), self._clock())
             if original and original != server.name:
                 await self._library.delete_server(original)
@@ -131,7 +131,7 @@ class Servers:
             server, accepted = await self._named(name)
             if print_ != fingerprint(server):
                 raise Conflict(
-                    f"The server {name} is not the one that was shown; look at it again.",
+                    f"The server {name} has changed since it was shown. Check it again.",
                     {"fingerprint": fingerprint(server)},
                 )
             await self._keep(server, replace(accepted, server=print_))
@@ -159,7 +159,7 @@ class Servers:
             for tool, print_ in chosen:
                 listed_tool = listed.get(tool)
                 if listed_tool is None or listed_tool.fingerprint != print_ or listed_tool.fault:
-                    raise Conflict(f"{name} has another {tool} now; look at its tools again.")
+                    raise Conflict(f"{name} has changed its tool {tool}. Check its tools again.")
                 entries.append(listed_tool)
             if not entries:
                 raise BadInput("Choose the tools to add.")
@@ -190,8 +190,8 @@ class Servers:
         redactor = self._redactor()
         if redactor.holds([to_data(server)]):
             raise BadInput(
-                "The server holds the value of a key; write ${NAME} in its place, with the name"
-                " of the key's variable."
+                "The server contains the value of a key. Replace it by ${NAME}, the "
+                "name of the key's variable."
             )
         return server
 
@@ -220,7 +220,7 @@ class Servers:
             tool = _tool(server, listed, name, own)
             if self._redactor().holds([to_data(tool)]):
                 raise BadInput(
-                    f"{listed.name} holds the value of one of your keys and was not added."
+                    f"{listed.name} contains the value of one of your keys and was not added."
                 )
             tools.append(tool)
         return tools
@@ -320,12 +320,14 @@ def _server(data: Mapping[str, Any]) -> Server:
     known = [field.name for field in fields(Server)]
     for other in data:
         if other not in known:
-            raise BadInput(f"A server has no {str(other)[:80]!r}; it has {', '.join(known)}.")
+            raise BadInput(
+                f"A server has no field {str(other)[:80]!r}. Its fields are {', '.join(known)}."
+            )
     name = data.get("name")
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise BadInput("A server needs a name of 1 to 64 letters, digits, dots, _ or -.")
     if not isinstance(data.get("private", False), bool):
-        raise BadInput("private is true or false.")
+        raise BadInput("private must be true or false.")
     server = Server(
         name,
         _text(data, "command").strip(),
@@ -339,15 +341,15 @@ def _server(data: Mapping[str, Any]) -> Server:
         call_s=_seconds(data, "call_s"),
     )
     if bool(server.command) == bool(server.url):
-        raise BadInput("A server has either a command or a URL; give one of them.")
+        raise BadInput("A server needs either a command or a URL. Give one of them.")
     if server.command and (server.headers or server.private):
-        raise BadInput("Headers and private addresses belong to a server with a URL.")
+        raise BadInput("Only a server with a URL can have headers and private addresses.")
     if server.url and (server.args or server.env or server.cwd):
-        raise BadInput("Arguments, variables and a folder belong to a server with a command.")
+        raise BadInput("Only a server with a command can have arguments, variables and a folder.")
     if server.url:
         origin(server.url)
     if server.cwd and not server.cwd.startswith(("/", "~/")):
-        raise BadInput("The working directory is an absolute path, like /home/you/project.")
+        raise BadInput("The working directory must be an absolute path, such as /home/you/project.")
     return server
 
 
@@ -357,15 +359,15 @@ def _check_secrets(server: Server, honest: Collection[str]) -> None:
         if value not in honest:
             place = f"The value of {name}" if name else "One of its values"
             raise BadInput(
-                f"{place} looks like a key. Write ${{NAME}} in its place and set NAME in the"
-                " environment of the playground: keys are not kept here."
+                f"{place} looks like a key, and keys are not saved here. Replace it by"
+                " ${{NAME}}, and set NAME in the environment of the playground."
             )
 
 
 def _text(data: Mapping[str, Any], name: str) -> str:
     value = data.get(name, "")
     if not isinstance(value, str) or len(value) > MOST_TEXT or "\0" in value:
-        raise BadInput(f"{name} is a text of at most {MOST_TEXT:,} characters.")
+        raise BadInput(f"{name} must be a text of at most {MOST_TEXT:,} characters.")
     return value
 
 
@@ -375,20 +377,20 @@ def _seconds(data: Mapping[str, Any], name: str) -> float | None:
     if value is None:
         return None
     if not is_number(value) or not least <= value <= longest:
-        raise BadInput(f"{name} is a number of seconds from {least} to {longest:g}, or null.")
+        raise BadInput(f"{name} must be a number of seconds from {least} to {longest:g}, or null.")
     return float(value)
 
 
 def _words(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or len(value) > MOST_WORDS:
-        raise BadInput(f"args is a list of at most {MOST_WORDS} texts.")
+        raise BadInput(f"args must be a list of at most {MOST_WORDS} texts.")
     return tuple(_text({"args": word}, "args") for word in value)
 
 
 def _pairs(value: Any, what: str, names: re.Pattern[str]) -> dict[str, str]:
     if not isinstance(value, Mapping) or len(value) > MOST_WORDS:
-        raise BadInput(f"{what} is an object of at most {MOST_WORDS} names and texts.")
+        raise BadInput(f"{what} must be an object of at most {MOST_WORDS} names and texts.")
     for name in value:
         if not isinstance(name, str) or not names.fullmatch(name):
-            raise BadInput(f"{str(name)[:80]!r} cannot be a name in {what}; correct it.")
+            raise BadInput(f"{str(name)[:80]!r} cannot be a name in {what}. Correct it.")
     return {name: _text(value, name) for name in value}

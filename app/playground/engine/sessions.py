@@ -125,9 +125,9 @@ class LiveSession:
         """Conflict if the session is deleted: nothing may run or change unseen. Refused if it is
         imported: it is read-only."""
         if self.deleted:
-            raise Conflict("This session is deleted; restore it first.")
+            raise Conflict("This session is deleted. Restore it first.")
         if not self.own:
-            raise Refused("This session came from someone else; Continue here forks it first.")
+            raise Refused("This session was imported. Press Continue here to fork it.")
 
 
 class SessionStore:
@@ -298,10 +298,10 @@ class SessionStore:
         save: Callable[[LiveSession], Awaitable[object]],
         then: Callable[[LiveSession], Awaitable[object]] | None = None,
     ) -> None:
-        """Calls `save`, then `then`, under one lock. If the database cannot be written, calls
-        `save` again as soon as it can; the session is not locked meanwhile.
+        """Runs `save` and `then` under the session lock, retrying `save` until the database is
+        writable. The lock is free between tries.
 
-        StoreUnwritable if the program ends before that, or if `then` cannot be saved.
+        Raises StoreUnwritable on shutdown, or if `then` cannot be saved.
         """
         saved = False
         while not saved:
@@ -366,9 +366,9 @@ class SessionStore:
         """Deletes a session in the bin permanently. Conflict if it is not in the bin, or still
         runs. The caller holds the lock; it cannot be locked afterwards."""
         if not live.deleted:
-            raise Conflict("This session is not deleted; delete it first, then purge it.")
+            raise Conflict("This session is not deleted. Delete it first, then purge it.")
         if live.session.state == "running":
-            raise Conflict("Something of this session still runs; try again when it has ended.")
+            raise Conflict("Part of this session is still running. Try again when it has ended.")
         await uncancelled(asyncio.create_task(purge(self.log.database, live.id)))
         live.folded = None
         if self._live.get(live.id) is live:

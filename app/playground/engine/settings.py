@@ -50,7 +50,7 @@ PARAMS: Mapping[str, str] = {
     "top_p": "a number from 0 to 1",
     "max_tokens": "a whole number from 1 to 100000000",
     "stop": "a text or a list of texts",
-    "thinking": "low, medium, high, a number of tokens, or an object as the protocol has it",
+    "thinking": "low, medium, high, a number of tokens, or an object in the protocol's form",
 }
 
 MOST_SECONDS = 3600
@@ -87,9 +87,9 @@ async def settings_from(
     """
     unknown = sorted(data.keys() - set(KNOWN))
     if unknown:
-        raise BadInput(f"Settings have no field {unknown[0]!r}; there is {', '.join(KNOWN)}.")
+        raise BadInput(f"Settings have no field {unknown[0]!r}. The fields are {', '.join(KNOWN)}.")
     if data.get("key_name") is not None and not data.get("base_url"):
-        raise BadInput("key_name goes with a base_url; a profile names its key itself.")
+        raise BadInput("key_name needs a base_url. A profile names its own key.")
     before = base or Settings(engine.profile("simulator"))
     settings = before
     if "profile" in data or "protocol" in data or "base_url" in data:
@@ -138,7 +138,7 @@ async def tools_from(engine: Engine, wanted: Sequence[Any], own: Sequence[Tool] 
         else:
             tool = item
         if tool.name in tools:
-            raise BadInput(f"The tool {tool.name!r} is there twice; names must differ.")
+            raise BadInput(f"Two tools are called {tool.name!r}. Give each its own name.")
         tools[tool.name] = tool
     return list(tools.values())
 
@@ -153,14 +153,14 @@ def checked_choice(choice: ToolChoice, tools: Sequence[Tool]) -> ToolChoice:
     """`choice`, if `tools` can fulfil it; BadInput otherwise."""
     names = {tool.name for tool in tools}
     if choice.mode == "tool" and choice.name not in names:
-        raise BadInput(f"tool_choice names {choice.name!r}, which is not among the tools.")
+        raise BadInput(f"tool_choice names {choice.name!r}, which is not one of the tools.")
     if choice.mode == "required" and not names:
         raise BadInput("tool_choice is required, but no tool is switched on.")
     if choice.forced and choice.allowed == ():
-        raise BadInput("tool_choice wants a call, but the allowed subset is empty.")
+        raise BadInput("tool_choice requires a call, but the allowed subset is empty.")
     for name in choice.allowed or ():
         if name not in names:
-            raise BadInput(f"The allowed subset names {name!r}, which is not among the tools.")
+            raise BadInput(f"The allowed subset names {name!r}, which is not one of the tools.")
     if choice.mode == "tool" and choice.allowed is not None and choice.name not in choice.allowed:
         raise BadInput(f"tool_choice names {choice.name!r}, which the allowed subset leaves out.")
     return choice
@@ -271,8 +271,8 @@ def _choice(value: Any, parallel: bool) -> ToolChoice:
             if mode is not None:
                 return _choice_of(mode, value, parallel)
     raise BadInput(
-        "tool_choice is auto, required, none, a tool's name, or an object with mode, name and"
-        f" allowed; not {json.dumps(value)[:80]}."
+        "tool_choice must be auto, required, none, a tool's name, or an object with mode, name "
+        f"and allowed, not {json.dumps(value)[:80]}."
     )
 
 
@@ -387,13 +387,13 @@ def profile_from(data: Mapping[str, Any], masked: Callable[[str], str]) -> Profi
     unknown = sorted(data.keys() - set(PROFILE_FIELDS))
     if unknown:
         raise BadInput(
-            f"A profile has no field {unknown[0]!r}; there is {', '.join(PROFILE_FIELDS)}."
+            f"A profile has no field {unknown[0]!r}. The fields are {', '.join(PROFILE_FIELDS)}."
         )
     name = _profile_text(data, "name")
     if not NAME.fullmatch(name):
         raise BadInput(
-            "The name of a profile is 1 to 64 letters, digits and . _ : -, a letter or digit first;"
-            f" {name[:80]!r} is not."
+            f"{name[:80]!r} cannot be the name of a profile. Use 1 to 64 letters, digits and . _ "
+            ": -, starting with a letter or digit."
         )
     protocol = checked_protocol(data.get("protocol"))
     base_url = _address(_profile_text(data, "base_url"), name)
@@ -411,7 +411,7 @@ def profile_from(data: Mapping[str, Any], masked: Callable[[str], str]) -> Profi
     texts = {"name": name, "base_url": base_url, "key_name": key_name, "model": profile.model}
     for place, text in (*texts.items(), *profile.headers.items()):
         if masked(text) != text:
-            raise BadInput(f"{place} holds the value of a key; name its variable as the key.")
+            raise BadInput(f"{place} contains the value of a key. Name the key's variable instead.")
     return replace(
         profile,
         connect_s=seconds(data.get("connect_s", profile.connect_s), "connect_s"),
@@ -422,7 +422,9 @@ def profile_from(data: Mapping[str, Any], masked: Callable[[str], str]) -> Profi
 
 def _address(base_url: str, name: str) -> str:
     if name.startswith("simulator") or base_url.startswith(SIMULATOR_URL):
-        raise BadInput("The simulator's profiles stay as they are; choose another name or address.")
+        raise BadInput(
+            "The simulator's profiles cannot be changed. Choose another name or address."
+        )
     check_address(base_url)
     return base_url.rstrip("/")
 
@@ -437,14 +439,14 @@ def _headers(value: Any) -> Mapping[str, str]:
         if not isinstance(text, str) or not HEADER_VALUE.fullmatch(text):
             raise BadInput(f"The header {name} must be one line of plain ASCII text.")
         if name.lower() in OURS:
-            raise BadInput(f"The header {name} is written by this program; leave it out.")
+            raise BadInput(f"The header {name} is set by this program. Remove it.")
         if may_name_secret(name) or detection.may_be_key(text):
             raise BadInput(
-                f"The header {name} looks like a key, and keys are not kept: name the variable"
-                " of the key instead, and it is sent in the protocol's own header."
+                f"The header {name} looks like a key, and keys are not saved. Name the key's "
+                "variable instead; the key is sent in the protocol's own header."
             )
         if name.lower() in headers:
-            raise BadInput(f"The header {name} is there twice.")
+            raise BadInput(f"The header {name} is given twice.")
         headers[name.lower()] = text
     return headers
 
@@ -456,7 +458,7 @@ def _quirks(value: Any, protocol: str) -> tuple[str, ...]:
     for quirk in value:
         if not isinstance(quirk, str) or quirk not in known:
             names = ", ".join(known) or "none"
-            raise BadInput(f"{protocol} knows no quirk {str(quirk)[:80]!r}; there is {names}.")
+            raise BadInput(f"{protocol} has no quirk {str(quirk)[:80]!r}. Choose from {names}.")
     return tuple(dict.fromkeys(value))
 
 

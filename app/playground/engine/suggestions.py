@@ -45,10 +45,10 @@ async def past_result(log: Log, session: str, seq: int) -> ToolResult:
     summary = await log.summary(session)
     events = await log.events(session, seq - 1, limit=1) if seq > 0 else []
     if summary is None or summary.deleted or not events:
-        raise NotFound("This result is gone; open the list again.")
+        raise NotFound("This result no longer exists. Open the list again.")
     event = events[0].event
     if events[0].seq != seq or not isinstance(event, CallEnded):
-        raise NotFound("This result is gone; open the list again.")
+        raise NotFound("This result no longer exists. Open the list again.")
     return event.result
 
 

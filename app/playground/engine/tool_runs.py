@@ -206,13 +206,15 @@ class ToolRuns:
         """Gives a running call `by_s` more seconds. Conflict if it no longer runs."""
         running = self._under_way(live, call_id)
         if running.staging.returned:
-            raise Conflict("Its tool has returned already; only its result is held back.")
+            raise Conflict("Its tool has already returned. Only its result is delayed.")
         call = live.session.call(call_id)
         assert call.tool is not None
         if call.tool.timeout_s + call.extended_s + by_s > LONGEST_S:
-            raise Conflict(f"A call runs for at most {LONGEST_S / 3600:g} hours in all; ask less.")
+            raise Conflict(
+                f"A call runs for at most {LONGEST_S / 3600:g} hours in all. Enter fewer seconds."
+            )
         if not running.deadline.extend(by_s):
-            raise Conflict("The time of this call was over a moment ago.")
+            raise Conflict("The call's time limit has just passed.")
         await self._sessions.append(live, [CallExtended(call_id, by_s)])
 
     async def put_behind(self, live: LiveSession, call_id: str) -> str:
@@ -221,13 +223,15 @@ class ToolRuns:
         running = self._under_way(live, call_id)
         call = live.session.call(call_id)
         if running.staging.fault:
-            raise Conflict("A fault is staged of this call, so its result is waited for.")
+            raise Conflict("This call has a staged fault, so it cannot move to the background.")
         if sum(bool(running_call.behind) for running_call in self._running.values()) >= MOST_BEHIND:
-            raise Conflict(f"{MOST_BEHIND} calls are in the background already; stop one of them.")
+            raise Conflict(
+                f"{MOST_BEHIND} calls are already in the background, the maximum. Stop one of them."
+            )
         task_id = call.task_id
         title = f"{call.name} {call.arguments}"[:TITLE]
         message = (
-            f"It goes on in the background as task {task_id}; its result comes with a later "
+            f"It continues in the background as task {task_id}; its result comes with a later "
             "message. Do not call it again for that."
         )
         events: list[Event] = [
@@ -343,7 +347,7 @@ def outcome_of(
     if work.cancelled():
         return CallEnded(call_id, cancelled) if cancelled else CallInterrupted(call_id)
     if (error := work.exception()) is not None:
-        log.error("The executor of call %s broke.", call_id, exc_info=error)
+        log.error("The executor of call %s failed.", call_id, exc_info=error)
         return CallEnded(call_id, _BROKEN)
     return CallEnded(call_id, work.result())
 
@@ -353,26 +357,26 @@ def task_ended(task_id: str, work: asyncio.Future[ToolResult], why: str) -> Task
     if work.cancelled():
         return TaskEnded(task_id, why)
     if (error := work.exception()) is not None:
-        log.error("The executor of %s broke.", task_id, exc_info=error)
-        return TaskEnded(task_id, "the program that runs it broke", _BROKEN)
+        log.error("The executor of %s failed.", task_id, exc_info=error)
+        return TaskEnded(task_id, "its executor failed", _BROKEN)
     result = work.result()
     return TaskEnded(task_id, "ended with an error" if result.is_error else "done", result)
 
 
 _STOPPED = text_result(
-    "The user stopped the run while this call was running; what it had done by then is not undone.",
+    "The user stopped the run while this call was running; its effects so far are not undone.",
     is_error=True,
     kind="interrupted",
 )
 
 CANCELLED = text_result(
-    "The user cancelled this call while it was running; what it had done by then is not undone.",
+    "The user cancelled this call while it was running; its effects so far are not undone.",
     is_error=True,
     kind="interrupted",
 )
 
 _BROKEN = text_result(
-    "The program that runs this tool broke; its log says why.", is_error=True, kind="failed"
+    "This tool's executor failed. See the program's log.", is_error=True, kind="failed"
 )
 
 # A staged fault: the call runs, its real result is kept in the log, and the model reads the fault.
@@ -467,7 +471,7 @@ def task_writer(sessions: SessionStore) -> Tell:
         except NotFound:
             pass  # a tool that is tried alone has no log
         except (IllegalEvent, StoreError) as error:
-            log.warning("A task of session %s was not written down: %s", session, error)
+            log.warning("A task of session %s was not saved: %s", session, error)
 
     return tell
 

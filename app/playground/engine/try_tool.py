@@ -138,11 +138,11 @@ class ToolTries:
         tool, looked = wanted.tool, await self.look(wanted.tool, wanted.arguments, wanted.scratch)
         if tool.answered_by == "person":
             raise Refused(
-                "This tool is answered by the user: there is nothing to run, write the answer."
+                "This tool is answered by the user, so nothing can run. Write the answer."
             )
         if not _as_seen(wanted.seen, looked):
             raise Conflict(
-                "What would run has changed since this was drawn; look at it again, then run it."
+                "The tool has changed since this was shown. Check it again, then run it."
             )
         for problem in looked.problems:
             if problem.kind == "malformed":
@@ -151,7 +151,9 @@ class ToolTries:
                 raise Refused(f"{problem.message} Correct it, or run it anyway.")
         async with self._changing:
             if sum(tool_try.result is None for tool_try in self._tries.values()) >= MOST_RUNNING:
-                raise Refused(f"{MOST_RUNNING} tries are running; cancel one, or wait for it.")
+                raise Refused(
+                    f"{MOST_RUNNING} tries are running, the maximum. Cancel one, or wait."
+                )
             scratch = await self._scratch(wanted.scratch)
             return self._started(wanted, scratch, looked.code)
 
@@ -166,7 +168,7 @@ class ToolTries:
     def get(self, try_id: str) -> Try:
         """NotFound if it is gone: only the last ones are kept."""
         if try_id not in self._tries:
-            raise NotFound("This try is no longer kept; run it again.")
+            raise NotFound("This try is no longer kept. Run it again.")
         return self._tries[try_id]
 
     async def wait(self, try_id: str, after: int, seconds: float) -> Try:

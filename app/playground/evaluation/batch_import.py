@@ -55,7 +55,7 @@ def _checked(imported: ImportedBatch) -> ImportedBatch:
     if not imported.spec.cases:
         first = imported.left_out[0] if imported.left_out else None
         why = f" {first.case}: {first.reason}" if first is not None else ""
-        raise BadInput(f"No case of this file can be taken.{why}")
+        raise BadInput(f"No case of this file can be imported.{why}")
     spec_from_data(spec_data(imported.spec))
     return imported
 
@@ -71,8 +71,8 @@ MOST_WRITTEN_OUT = 256
 
 NOTES = (
     "Only the first answer of the model counts: max_turns is 1.",
-    "Texts are compared without case, blanks and ,./-_*^, as BFCL does.",
-    "A dot in a function's name is an underscore here, because providers refuse it.",
+    "As in BFCL, texts are compared without regard to case, blanks and ,./-_*^.",
+    "Dots in function names were replaced by underscores, because providers refuse dots.",
 )
 
 _LONGEST = 20_000
@@ -106,7 +106,7 @@ def read_bfcl(questions: str, answers: str, name: str = "BFCL") -> ImportedBatch
         case_id = str(entry.get("id"))
         try:
             if case_id in cases:
-                raise _Unfit("Another case before it has the same id.")
+                raise _Unfit("An earlier case has the same id.")
             cases[case_id] = _case(case_id, entry, truths.get(case_id))
         except _Unfit as reason:
             left_out.append(LeftOut(case_id, str(reason)))
@@ -119,7 +119,7 @@ def _lines(text: str) -> Iterator[Mapping[str, Any]]:
         if isinstance(value, Unreadable):
             raise BadInput(str(value))
         if not isinstance(value, Mapping):
-            raise BadInput(f"Line {number} is no object; a file of BFCL has one a line.")
+            raise BadInput(f"Line {number} is not an object. A BFCL file has one object per line.")
         yield value
 
 
@@ -144,7 +144,7 @@ def _messages(question: Any) -> tuple[str | None, str]:
         case [list(), list(), *_]:
             raise _Unfit("It has several turns.")
         case _:
-            raise _Unfit("Its question is no list of messages.")
+            raise _Unfit("Its question is not a list of messages.")
     system = "\n\n".join(each["content"] for each in messages if each["role"] == "system")
     if set(roles) - {"system", "user"}:
         raise _Unfit("A message of the model comes before its prompt.")
@@ -162,7 +162,7 @@ def _is_message(value: Any) -> bool:
 
 def _tools(functions: Any) -> tuple[Tool, ...]:
     if not isinstance(functions, list):
-        raise _Unfit("It has no functions of its own: they are made by BFCL's own programs.")
+        raise _Unfit("It has no functions: BFCL's own programs provide them.")
     tools: dict[str, Tool] = {}
     for function in functions:
         function = function if isinstance(function, Mapping) else {}
@@ -186,7 +186,7 @@ def _plain(name: Any) -> Any:
 
 def _expected(truth: Any, tools: Mapping[str, Tool]) -> tuple[Expectation, ...]:
     if truth is None:
-        raise _Unfit(f"There is no answer to it in {ANSWERS}.")
+        raise _Unfit(f"{ANSWERS} has no answer to it.")
     expected: list[Expectation] = []
     for call in truth if isinstance(truth, list) else [truth]:
         match call:
@@ -195,11 +195,11 @@ def _expected(truth: Any, tools: Mapping[str, Tool]) -> tuple[Expectation, ...]:
             case Mapping() if len(call) == 1:
                 named = call
             case _:
-                raise _Unfit("Its answer is no call.")
+                raise _Unfit("Its answer is not a call.")
         [(function, parameters)] = named.items()
         tool = tools.get(_plain(function))
         if tool is None:
-            raise _Unfit(f"Its answer calls what is none of its functions: {function}.")
+            raise _Unfit(f"Its answer calls {function}, which is not one of its functions.")
         if not isinstance(parameters, Mapping):
             raise _Unfit(f"Its answer has no parameters: {function}.")
         match_of = _match(parameters)
@@ -213,7 +213,7 @@ def _program(text: str, tools: Mapping[str, Tool]) -> dict[str, dict[str, list[A
     try:
         tree = parse_expression(text[:_LONGEST])
         if not isinstance(tree, ast.Call):
-            raise _Unfit("Its answer is no call.")
+            raise _Unfit("Its answer is not a call.")
         function = ast.unparse(tree.func)
         tool = tools.get(_plain(function))
         names = list(tool.parameters.get("properties", {})) if tool is not None else []
@@ -222,7 +222,7 @@ def _program(text: str, tools: Mapping[str, Tool]) -> dict[str, dict[str, list[A
         values = {name: [_plain_lists(ast.literal_eval(given[name]))] for name in given}
         return {function: values}
     except ValueError:
-        raise _Unfit("Its answer is a program, or a text, and no call of plain values.") from None
+        raise _Unfit("Its answer is a program or a text, not a call with plain values.") from None
 
 
 def _plain_lists(value: Any) -> Any:
@@ -284,9 +284,9 @@ def _check_valid(match: ArgumentMatch, tool: Tool) -> None:
         if name in match.optional:
             continue
         if own is None:
-            raise _Unfit(f"Its answer needs what is no parameter: {name} of {tool.name}.")
+            raise _Unfit(f"Its answer needs {name}, which is not a parameter of {tool.name}.")
         schema = {"type": "object", "properties": {name: own}}
         problems = [schema_problems(schema, {name: option}) for option in options]
         if all(problems):
             why = problems[0][0].message
-            raise _Unfit(f"Its answer is not valid by the function's schema: {tool.name}: {why}")
+            raise _Unfit(f"Its answer does not match the function's schema: {tool.name}: {why}")

@@ -305,7 +305,7 @@ def _deviations(way: tuple[str, ...], right: tuple[str, ...]) -> Iterator[str]:
     for name in called - wanted:
         yield f"Called {name} besides" if name not in wanted else f"Called {name} more often"
     if called == wanted:
-        yield f"Another order than {' → '.join(right)}"
+        yield f"A different order than {' → '.join(right)}"
 
 
 # Findings -----------------------------------------------------------------------------------------
@@ -376,18 +376,18 @@ def _confused(
             for name in (first, second)
             if (tool := own.get(name) or tools.get(name)) is not None
         ]
-        words = f"{first} and {second} are taken for each other in {count} of {of} runs{where}"
+        words = f"{first} and {second} are confused in {count} of {of} runs{where}"
         if len(texts) == 2 and not any(texts):
             kind: FindingKind = "twins"
-            advice = ", and neither has a description. Say in each when it is the right one."
+            advice = ", and neither has a description. Describe when to use each."
         elif len(texts) == 2 and likeness(*texts) >= ALIKE:
             kind = "twins"
             advice = (
-                ", and their descriptions are nearly the same. Say in each when it, and not the"
-                " other, is the right one."
+                ", and their descriptions are nearly the same. Describe when to use each and "
+                "not the other."
             )
         else:
-            kind, advice = "confused", ". Say in each description what it does not do."
+            kind, advice = "confused", ". Describe what each does not do."
         yield ToolFinding(kind, (first, second), "", count, of, words + advice)
 
 
@@ -458,9 +458,9 @@ def _outside(
         use.name,
         count,
         use.given,
-        f"{use.name} of {use.tool} was {given} in {count} of {use.given} calls, which its enum"
-        f" ({options}) does not have{source}. Take the prompts' words into the enum, or say in the"
-        " description which value stands for what.",
+        f"{use.name} of {use.tool} was {given} in {count} of {use.given} calls, which its enum "
+        f"({options}) does not have{source}. Add the prompts' words to the enum, or describe "
+        "what each value means.",
     )
 
 
@@ -495,9 +495,8 @@ def _not_meant(
             use.name,
             count,
             of,
-            f"{use.name} of {use.tool} should be {named}, which the prompts do not say, and was"
-            f" another value of its enum in {count} of {of} runs. Say in the description which"
-            " value stands for what.",
+            f"{use.name} of {use.tool} should be {named}, which the prompts do not say, and was "
+            f"another value of its enum in {count} of {of} runs. Describe what each value means.",
         )
 
 

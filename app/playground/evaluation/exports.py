@@ -237,12 +237,12 @@ def _judgement(cell: Cell) -> tuple[str, str]:
     """The result of a test that did not pass: the element's name, and its message."""
     if cell.passes is False:
         least = percent(cell.min_pass)
-        return "failure", f"{cell.passed} of {cell.runs} runs passed; {least} have to"
+        return "failure", f"{cell.passed} of {cell.runs} runs passed; {least} required"
     if cell.passes is None and cell.over == cell.planned:
         words = [f"{count} {name.replace('_', ' ')}" for name, count in cell.outcomes.items()]
-        return "error", f"nothing to judge: {', '.join(words)}"
+        return "error", f"nothing to check: {', '.join(words)}"
     if cell.passes is None:
-        return "skipped", f"{cell.over} of {cell.planned} runs are over"
+        return "skipped", f"{cell.over} of {cell.planned} runs have ended"
     return "", ""
 
 

@@ -62,8 +62,8 @@ _PARAMS = ("temperature", "max_tokens", "top_p")
 _CODE = re.compile(r"\{%|\{\{[^}]*\|[^}]*\}\}")
 """Expressions that nunjucks evaluates: a statement, a filter."""
 
-_ONE_TURN = "Only the first answer of the model counts, as there: max_turns is 1."
-_ANSWER = "Texts are looked for in the last answer, and not in calls."
+_ONE_TURN = "As in promptfoo, only the first answer of the model counts: max_turns is 1."
+_ANSWER = "Texts are searched in the last answer, not in calls."
 
 
 class _NoEqual(Exception):
@@ -102,7 +102,7 @@ class _Reading:
         """The text of a file next to the configuration. The configuration may be untrusted, and the
         files it names are sent to a provider: files outside its folder are refused."""
         if name.startswith(("/", "~", "\\")) or ".." in re.split(r"[/\\]", name) or ":" in name:
-            raise BadInput(f"{name!r} is not in the folder of this file; copy it there to use it.")
+            raise BadInput(f"{name!r} is not in this file's folder. Copy it there to use it.")
         return self.read_file(name)
 
     def batch(self) -> ImportedBatch:
@@ -112,9 +112,9 @@ class _Reading:
         default, tests = _object(self.data.get("defaultTest")), list(self._tests())
         cases = tuple(islice(self._cases(default, tests, names), MOST_CASES + 1))
         if len(cases) > MOST_CASES:
-            raise BadInput(f"These are more than {MOST_CASES:,} cases; split the file.")
+            raise BadInput(f"At most {MOST_CASES:,} cases; split the file.")
         if "scenarios" in self.data:
-            self.note("scenarios are left out; only tests are taken.")
+            self.note("scenarios were left out. Only tests are imported.")
         settings = self._settings([config for _, config in providers])
         kinds = [str(assertion.get("type")) for assertion in _assertions([default, *tests])]
         if not any("trajectory:" in kind for kind in kinds):
@@ -140,12 +140,12 @@ class _Reading:
             start, _, model = provider.rpartition(":")
             profile = PROVIDERS.get(start)
             if profile is None:
-                self.note(f"The provider {provider[:80]} is none of ours and is left out.")
+                self.note(f"The provider {provider[:80]} is not supported and was left out.")
                 continue
             label = model if model not in models else f"{profile}/{model}"
             models.setdefault(label, ModelChoice(profile, model, label))
         if not models:
-            self.note("No provider is left: the simulator is asked; name models of yours.")
+            self.note("No provider is left, so the simulator is used. Name your own models.")
             return (ModelChoice("simulator", label="simulator"),)
         return tuple(models.values())
 
@@ -164,7 +164,7 @@ class _Reading:
             case {"mode": "required"} | {"type": "any"}:
                 settings["tool_choice"] = "required"
             case other:
-                self.note(f"tool_choice {json.dumps(other)[:80]} is left out.")
+                self.note(f"tool_choice {json.dumps(other)[:80]} was left out.")
         return settings
 
     def _shared(self, name: str, configs: Sequence[Mapping[str, Any]]) -> Any:
@@ -172,7 +172,9 @@ class _Reading:
         differ."""
         values = [config[name] for config in configs if name in config]
         if any(value != values[0] for value in values):
-            self.note(f"The providers have different {name}: it is left out; make variants of it.")
+            self.note(
+                f"The providers have different {name}, so it was left out. Make variants of it."
+            )
             return None
         return values[0] if values else None
 
@@ -184,7 +186,7 @@ class _Reading:
         imported = import_tools(self.read(name) if name else json.dumps(listed), name)
         for tool in imported.tools:
             if tool.runner is not None:
-                self.note(f"The tool {tool.name} is left out. {tool.problem}")
+                self.note(f"The tool {tool.name} was left out. {tool.problem}")
         problems = (
             imported.problem,
             *(tool.problem for tool in imported.tools if tool.runner is None),
@@ -226,7 +228,7 @@ class _Reading:
                     yield test
                 case other:
                     name = str(other)[:80]
-                    self.left_out.append(LeftOut(name, "Tests of this kind are not read."))
+                    self.left_out.append(LeftOut(name, "Tests of this kind are not supported."))
 
     def _value_of(self, name: str) -> Any:
         text = self.read(name.removeprefix(FILE))
@@ -251,7 +253,7 @@ class _Reading:
 
     def _read_prompt(self, raw: Any, label: str) -> Iterator[_Prompt]:
         if not isinstance(raw, str):
-            raise _NoEqual("A prompt of this kind is not read.")
+            raise _NoEqual("A prompt of this kind is not supported.")
         texts = [raw]
         if raw.startswith(FILE) or re.fullmatch(r"[\w./-]+\.(?:txt|json|js|py|mjs)", raw):
             name = raw.removeprefix(FILE)
@@ -274,7 +276,7 @@ class _Reading:
         ]
         combined = list(islice(product(*options), MOST_CASES + 1))
         if len(combined) > MOST_CASES:
-            self.left_out.append(LeftOut(name, "The lists in its vars stand for too many cases."))
+            self.left_out.append(LeftOut(name, "The lists in its vars give too many cases."))
             return []
         return [dict(pairs) for pairs in combined]
 
@@ -291,7 +293,7 @@ class _Reading:
                 raise _NoEqual("Its prompt computes something ({% … %} or a filter).")
             for place in PLACE.finditer(text):
                 if place[1] not in values:
-                    raise _NoEqual(f"Its prompt has a place that no variable fills: {place[0]}.")
+                    raise _NoEqual(f"Its prompt has a placeholder without a variable: {place[0]}.")
         for name, value in values.items():
             if isinstance(value, str) and value.startswith(FILE):
                 raise _NoEqual(f"The value of {name} is a file.")
@@ -333,7 +335,7 @@ def _chat(text: str, label: str) -> _Prompt:
             case {"role": "system" | "user" as role, "content": str(content)}:
                 by_role[role].append(content)
             case _:
-                raise _NoEqual("A prompt has messages of others than system and user.")
+                raise _NoEqual("A prompt has messages with roles other than system and user.")
     system = "\n\n".join(by_role["system"])
     return _Prompt(label, "\n\n".join(by_role["user"]), system or None)
 
@@ -369,12 +371,12 @@ def _expectations(assertion: Mapping[str, Any], tools: Sequence[str]) -> list[Ex
     kind, value = str(assertion.get("type")), assertion.get("value")
     read = _READERS.get(kind)
     if read is None:
-        raise _NoEqual(f"There is no equal to the assertion {kind[:60]}.")
+        raise _NoEqual(f"The assertion {kind[:60]} is not supported.")
     threshold = assertion.get("threshold")
     try:
         return list(read(value, threshold, tools))
     except (TypeError, ValueError, KeyError, AttributeError):
-        raise _NoEqual(f"The assertion {kind} has a value that is not read.") from None
+        raise _NoEqual(f"The assertion {kind} has a value that is not supported.") from None
 
 
 _Read = Callable[[Any, Any, Sequence[str]], Iterable[Expectation]]
@@ -404,7 +406,7 @@ def _finish_reason(value: Any, threshold: Any, tools: Sequence[str]) -> Iterator
 def _tool_call_f1(value: Any, threshold: Any, tools: Sequence[str]) -> Iterator[Expectation]:
     """A score of 1: these tools were called, and no others."""
     if threshold is not None and threshold != 1:
-        raise _NoEqual("tool-call-f1 with a threshold under 1 has no equal.")
+        raise _NoEqual("tool-call-f1 with a threshold under 1 is not supported.")
     names = _texts(value)
     yield from (Expectation("called", name) for name in names)
     yield from (Expectation("never", name) for name in tools if name not in names)
@@ -418,7 +420,7 @@ def _tool_used(value: Any, threshold: Any, tools: Sequence[str]) -> Iterator[Exp
             yield Expectation("called", name)
         case Mapping():
             raise _NoEqual(
-                "trajectory:tool-used with a pattern, or a range of counts, has no equal."
+                "trajectory:tool-used with a pattern, or a range of counts, is not supported."
             )
         case _:
             yield from (Expectation("called", name) for name in _texts(value))

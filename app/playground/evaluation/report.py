@@ -398,7 +398,7 @@ def claim(report: BatchReport) -> str:
     spec = report.spec
     each = plural(spec.repetitions, "run")
     if len(spec.cases) == 1:
-        what = f"For this prompt alone, {each} each: the runs are the sample."
+        what = f"For this prompt only, {each} each: the runs are the sample."
     else:
         what = f"Over {plural(len(spec.cases), 'case')}, {each} each: the cases are the sample."
     if report.rough:
@@ -406,13 +406,13 @@ def claim(report: BatchReport) -> str:
     over = f"{len(report.results):,} of {plural(spec.runs, 'run')}"
     match report.state:
         case "running":
-            return f"So far {over}: the intervals decide nothing yet. {what}"
+            return f"So far {over}: the intervals are not final. {what}"
         case "stopped":
             return (
-                f"Stopped after {over}: the intervals are confidence sequences, which hold whenever"
-                f" one stops, over the cases that were complete. {what}"
+                f"Stopped after {over}: the intervals are confidence sequences over the complete "
+                f"cases, valid at any stopping point. {what}"
             )
-    return f"{what} Intervals are of 95 %."
+    return f"{what} Intervals are 95 %."
 
 
 def comparison_sentence(report: BatchReport, comparison: Comparison) -> str:
@@ -422,9 +422,9 @@ def comparison_sentence(report: BatchReport, comparison: Comparison) -> str:
         pair += f" with {comparison.model}"
     if comparison.too_few_count:
         return (
-            f"No verdict whether {pair.format('better')}: {comparison.left_out} of"
-            f" {plural(comparison.pairs, 'pair')} of runs say nothing of the model, which is more"
-            " than 5 %."
+            f"No verdict whether {pair.format('better')}: {comparison.left_out} of "
+            f"{plural(comparison.pairs, 'pair')} of runs say nothing about the model, more than "
+            "5 %."
         )
     figures, how = _figures(comparison), _evidence(report, comparison)
     if comparison.verdict == "undecided":
@@ -462,7 +462,7 @@ def _evidence(report: BatchReport, comparison: Comparison) -> str:
         return ""
     among = len(report.comparisons)
     of = f" among {among} comparisons" if among > 1 else ""
-    test = "exact test" if comparison.exact else "test by the normal law"
+    test = "exact test" if comparison.exact else "normal approximation test"
     return f"; {test}, p = {comparison.adjusted:.2g}{of}"
 
 
@@ -470,9 +470,12 @@ def _more(report: BatchReport, comparison: Comparison) -> str:
     if comparison.units < 2:
         return ""
     if comparison.more is None:
-        return f"; to tell so small a difference takes over {MOST_MORE:,} more {comparison.unit}s"
+        return (
+            f"; deciding so small a difference takes more than {MOST_MORE:,} more "
+            f"{comparison.unit}s"
+        )
     number = float(f"{comparison.more:.2g}")
-    about = f"about {plural(int(number), f'more {comparison.unit}')} would tell"
+    about = f"about {plural(int(number), f'more {comparison.unit}')} would decide"
     return f", so far; {about}" if report.state == "running" else f"; {about}"
 
 

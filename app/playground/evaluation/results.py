@@ -177,13 +177,13 @@ def _no_verdict(session: Session) -> tuple[str, Outcome]:
     if waiting := session.waiting:
         return f"{waiting[0].name} waits: no rule decides this call.", "needs_person"
     if session.paused in ("restart", "store") or session.cut_off or session.state == "running":
-        return "The run was cut before its end.", "unknown"
+        return "The run was interrupted.", "unknown"
     if session.stopped or (failure is not None and failure.failure == "stopped"):
         return "The run was stopped.", "stopped"
     if failure is not None:
         return failure.message, "provider_error"
     if turn is None:
-        return "Nothing was asked.", "unknown"
+        return "No request was sent.", "unknown"
     return "", "failed"
 
 
@@ -227,11 +227,13 @@ class RunFacts:
         """The calls that were made, for the end of a sentence."""
         if not self.names:
             text = cut(" ".join(self.session.answer.split()), _LONGEST)
-            return f"nothing was called; the answer is “{text}”" if text else "nothing was called"
+            return f"no tool was called; the answer is “{text}”" if text else "no tool was called"
         runs = [(name, len(list(group))) for name, group in groupby(self.names)]
         words = [name if count == 1 else f"{name} {count} times" for name, count in runs]
         more = f" and {len(words) - _MOST_NAMES} more" if len(words) > _MOST_NAMES else ""
-        return f"called was {', then '.join(words[:_MOST_NAMES])}{more}"
+        if len(self.names) == 1:
+            return f"the only call was {words[0]}"
+        return f"the calls were {', then '.join(words[:_MOST_NAMES])}{more}"
 
 
 # One expectation ----------------------------------------------------------------------------------
@@ -287,7 +289,7 @@ def _text_contains(facts: RunFacts, expectation: Expectation) -> str:
     text, wanted = facts.session.answer, expectation.value
     held = wanted.lower() in text.lower() if expectation.ignore_case else wanted in text
     answer = f"is “{cut(' '.join(text.split()), _LONGEST)}”" if text else "is empty"
-    return "" if held else f"The answer does not hold {shown(wanted)}: it {answer}."
+    return "" if held else f"The answer does not contain {shown(wanted)}: it {answer}."
 
 
 def _finish_reason(facts: RunFacts, expectation: Expectation) -> str:
@@ -301,7 +303,7 @@ def _finish_reason(facts: RunFacts, expectation: Expectation) -> str:
 def _max_tokens(facts: RunFacts, expectation: Expectation) -> str:
     read, wrote = facts.tokens
     if read is None or wrote is None:
-        return "How many tokens it took is not known: the provider does not say."
+        return "The number of tokens is unknown: the provider does not report it."
     used, most = read + wrote, expectation.value
     return "" if used <= most else f"It took {used:,} tokens, and {most:,} are allowed."
 
@@ -314,7 +316,7 @@ def _max_seconds(facts: RunFacts, expectation: Expectation) -> str:
 def _max_cost(facts: RunFacts, expectation: Expectation) -> str:
     cost, most = facts.cost, expectation.value
     if cost is None:
-        return "What it cost is not known: the model has no price."
+        return "The cost is unknown: no price is known for this model."
     return "" if cost <= most else f"It cost ${cost:.4g}, and ${most:g} is allowed."
 
 
@@ -357,7 +359,9 @@ def _claims(facts: RunFacts, expectations: Sequence[Expectation]) -> dict[int, s
             elif not calls:
                 claims[place] = _called(facts, expectations[place])
             elif fitting[place]:
-                claims[place] = f"The call of {name} that fits is another expectation's already."
+                claims[place] = (
+                    f"The matching call of {name} is already used by another expectation."
+                )
             else:
                 each = [wrong[place, number] for number in range(len(calls))]
                 claims[place] = _unlike(name, calls, each)
@@ -368,7 +372,9 @@ def _unlike(name: str, calls: Sequence[Call], wrong: Sequence[Sequence[str]]) ->
     """A sentence that none of `calls` matches, with what is `wrong` with the closest one."""
     call, closest = min(zip(calls, wrong, strict=True), key=lambda pair: len(pair[1]))
     which = (
-        f"{name} was" if len(calls) == 1 else f"None of {len(calls)} calls of {name} fits; one was"
+        f"{name} was"
+        if len(calls) == 1
+        else f"None of {len(calls)} calls of {name} matches; one was"
     )
     more = f"; and {len(closest) - 3} more" if len(closest) > 3 else ""
     return f"{which} called with {cut(call.written, _LONGEST)}: {'; '.join(closest[:3])}{more}."
@@ -404,7 +410,7 @@ def differences(match: ArgumentMatch, raw: str) -> list[str]:
     """How the arguments `raw` (JSON text) differ, each as half a sentence; [] if they match."""
     arguments = read_arguments(raw)
     if arguments.value is None:
-        return [f"they are no sound JSON object ({arguments.problems[0].message})"]
+        return [f"they are not a valid JSON object ({arguments.problems[0].message})"]
     if match.kind == "schema":
         problems = schema_problems(match.value, arguments.value)
         return [problem.message.rstrip(".") for problem in problems]
@@ -446,7 +452,9 @@ class _Comparison:
                 for number, (item, other) in enumerate(zip(wanted, value, strict=True)):
                     yield from self.differing(item, other, f"{place}/{number}", subset=subset)
             case _ if not self._same(wanted, value):
-                yield f"{place or 'the whole'} is {shown(value)}, and should be {shown(wanted)}"
+                yield (
+                    f"{place or 'the whole value'} is {shown(value)}, and should be {shown(wanted)}"
+                )
 
     def outside(
         self, options: Mapping[str, Sequence[Any]], optional: Sequence[str], value: dict[str, Any]

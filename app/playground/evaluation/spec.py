@@ -121,8 +121,8 @@ class Case:
         length = self.filled_length(text)
         if length > LONGEST_TEXT:
             raise BadInput(
-                f"A text of the case {self.id} has {length:,} characters once its vars are filled"
-                f" in; {LONGEST_TEXT:,} at most."
+                f"A text of the case {self.id} has {length:,} characters after its vars are "
+                f"filled in; at most {LONGEST_TEXT:,} are allowed."
             )
         return PLACE.sub(lambda place: self._value(place[0], place[1]), text) if self.vars else text
 
@@ -400,8 +400,8 @@ def with_tools(
         if tool.answered_by == "mock" or tool.name in spec.allow or tool in known:
             return tool
         notes[
-            f"{tool.name} would be answered by {tool.answered_by}, which the library has not"
-            f" accepted: it is a mock here. --allow {tool.name} lets it run."
+            f"{tool.name} would be answered by {tool.answered_by}, which is not accepted in the "
+            f"library, so it is a mock here. Use --allow {tool.name} to run it."
         ] = None
         result = sample_result(tool.config.get("output_schema"), tool.name)
         return replace(tool, answered_by="mock", config={"result": result})
@@ -445,7 +445,7 @@ def _check_names(tools: Sequence[Tool]) -> None:
     names = [tool.name for tool in tools]
     for name in names:
         if names.count(name) > 1:
-            raise BadInput(f"The tool {name!r} is there twice for the same case; leave one out.")
+            raise BadInput(f"The tool {name!r} occurs twice in the same case. Remove one.")
 
 
 def _names(tools: Iterable[ToolEntry]) -> set[str]:
@@ -484,4 +484,4 @@ def _tools_in(expectation: Expectation) -> Iterator[str]:
 def _check_there(name: str, names: set[str], who: str) -> None:
     if name not in names:
         there = ", ".join(sorted(names)) or "none"
-        raise BadInput(f"{who} the tool {name!r}, which it does not have; there is {there}.")
+        raise BadInput(f"{who} the tool {name!r}, which it does not have. Its tools are {there}.")

@@ -67,7 +67,7 @@ def spec_from_data(data: Any, *, allow: Iterable[str] = ()) -> Spec:
 
 def _spec(data: Any, allow: Iterable[str]) -> Spec:
     if isinstance(data, Mapping) and "allow" in data:
-        _refuse("/allow", "a file cannot allow its own tools; say --allow NAME when you run it")
+        _refuse("/allow", "a file cannot allow its own tools; use --allow NAME when you run it")
     if fault := find_fault("batch", data):
         _refuse(fault.pointer, fault.message)
     _refuse_keys(data)
@@ -87,7 +87,9 @@ def _spec(data: Any, allow: Iterable[str]) -> Spec:
         allow=tuple(allow),
     )
     if spec.runs > MOST_RUNS:
-        _refuse("", f"these are {spec.runs:,} runs; {MOST_RUNS:,} at most make one batch")
+        _refuse(
+            "", f"the SPEC has {spec.runs:,} runs; at most {MOST_RUNS:,} are allowed in a batch"
+        )
     return spec
 
 
@@ -147,13 +149,16 @@ def _check_filled(spec: Spec) -> None:
                     lengths[text] = case.filled_length(text)
                 if lengths[text] > LONGEST_TEXT:
                     what = f"filled with its vars, this text has {lengths[text]:,} characters"
-                    _refuse(f"/cases/{number}/{name}", f"{what}; {LONGEST_TEXT:,} at most")
+                    _refuse(
+                        f"/cases/{number}/{name}", f"{what}; at most {LONGEST_TEXT:,} are allowed"
+                    )
                 together += max(lengths[text], len(text)) * len(spec.models)
         if together > MOST_FILLED:
             what = "filled with their vars, the texts of all runs up to this case have"
             _refuse(
                 f"/cases/{number}",
-                f"{what} {together:,} characters; {MOST_FILLED:,} at most. Divide the batch",
+                f"{what} {together:,} characters; at most {MOST_FILLED:,} are allowed. Split the "
+                "batch",
             )
 
 
@@ -289,8 +294,8 @@ def _refuse_keys(data: Any) -> None:
         if named or next(iter(certain_spans(text)), None) is not None:
             _refuse(
                 pointer(place),
-                "this looks like a key, and a SPEC holds none: a profile names the variable that "
-                "holds it, and a header is written ${NAME}",
+                "this looks like a key, and a SPEC must not contain keys. Name the key's "
+                "variable in the profile, or write ${NAME} in a header",
             )
 
 
@@ -320,7 +325,7 @@ def _each_once(names: Iterable[str], where: str, what: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            _refuse(where, f"the {what} {name!r} is there twice; each must differ")
+            _refuse(where, f"the {what} {name!r} occurs twice; each must be different")
         seen.add(name)
 
 

@@ -47,7 +47,7 @@ def spec_data_of(bundle: SessionBundle, case: str, notes: list[str]) -> dict[str
     recorded = [tool for tool in tools if tool not in mocks]
     answers = {tool.name: _answer(tool.name, calls, notes) for tool in recorded}
     if expect:
-        notes.append("What is expected is what the batch expected of this run.")
+        notes.append("The expectations are those of the batch for this run.")
     else:
         expect = _expected(calls, {tool.name for tool in tools}, notes)
     return {
@@ -72,14 +72,14 @@ def _first_run(session: Session, notes: list[str]) -> tuple[str, list[Turn]]:
     prompts = [item for item in session.items if isinstance(item, Prompt)]
     users = [prompt for prompt in prompts if prompt.role == "user"]
     if len(users) > 1:
-        notes.append(f"The test is of the first prompt alone; the session has {len(users)}.")
+        notes.append(f"The test covers only the first prompt; the session has {len(users)}.")
     if len(users) < len(prompts):
-        notes.append("What the system said in the course of the session is left out.")
+        notes.append("Later system messages of the session were left out.")
     if not users:
-        notes.append("The session has no prompt: write one before you run this.")
+        notes.append("The session has no prompt. Write one before you run this.")
         return "", []
     if users[0].images:
-        notes.append("The images of the prompt are left out.")
+        notes.append("The prompt's images were left out.")
     end = users[1].seq if len(users) > 1 else session.seq + 1
     turns = [turn for turn in session.turns if users[0].seq < turn.seq < end and not turn.dropped]
     return users[0].text, turns
@@ -134,20 +134,22 @@ def _expected(
     expected: list[dict[str, Any]] = []
     for call in calls[:_MOST_CALLS]:
         if call.name not in tools:
-            notes.append(f"A call of {call.name}, which is none of the tools, is not expected.")
+            notes.append(f"A call of {call.name}, which is not one of the tools, is not expected.")
             continue
         arguments = read_arguments(call.written).value
         if call.decided is not None and call.decided.decision == "deny":
-            notes.append(f"{call.name} was denied, and is expected all the same: change that.")
+            notes.append(f"{call.name} was denied, but is expected. Change that if needed.")
         if arguments is None:
-            notes.append(f"A call of {call.name} had arguments that are no sound JSON.")
+            notes.append(f"A call of {call.name} had arguments that are not valid JSON.")
             expected.append({"called": call.name})
             continue
         if canonical(json.dumps(arguments)) != canonical(call.written):
             notes.append(f"A number in the arguments of {call.name} is rounded here.")
         expected.append({"called": call.name, "arguments": {"exact": arguments}})
     if len(calls) > _MOST_CALLS:
-        notes.append(f"Of {len(calls):,} calls the first {_MOST_CALLS} are expected one by one.")
+        notes.append(
+            f"Only the first {_MOST_CALLS} of {len(calls):,} calls are expected one by one."
+        )
     names = [call.name for call in calls[:_MOST_CALLS] if call.name in tools]
     if len({call.turn for call in calls}) > 1 and len(set(names)) > 1:
         expected.append({"order": names})
@@ -189,9 +191,11 @@ def _result_of(call: Call, notes: list[str]) -> dict[str, Any]:
     assert call.result is not None
     pieces = call.result.content
     if any(piece.type == "image" for piece in pieces):
-        notes.append(f"Images in results of {call.name} are left out.")
+        notes.append(f"Images in results of {call.name} were left out.")
     text = call.result.text
     if "{{" in text:
-        notes.append(f"A result of {call.name} holds {{{{, which a mock may fill with arguments.")
+        notes.append(
+            f"A result of {call.name} contains {{{{, which a mock may replace with arguments."
+        )
     failed = {"is_error": True} if call.result.is_error else {}
     return {"result": text, **failed}

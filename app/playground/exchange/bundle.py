@@ -174,7 +174,7 @@ def read_session(
     """The session of a file, under `session_id`; BadInput names the invalid line, and then nothing
     of the file is used. `check` is called after each event, and may refuse it by BadInput, too."""
     if len(data) > MAX_BYTES:
-        raise BadInput(f"The file is larger than {MAX_BYTES >> 20} MiB; leave out its images.")
+        raise BadInput(f"The file is larger than {MAX_BYTES >> 20} MiB. Export it without images.")
     reading = _SessionReader(Session(session_id), check)
     for number, line in enumerate(io.BytesIO(data), 1):
         try:
@@ -206,7 +206,7 @@ class _SessionReader:
         elif "recording" in line and "kind" not in line:
             self._bytes(line) if "bytes" in line else self._end(line)
         elif self.pieces or self.ended:
-            raise BadInput("an event stands behind the recordings.")
+            raise BadInput("an event follows the recordings.")
         else:
             self._event(line)
 
@@ -222,7 +222,7 @@ class _SessionReader:
         number, start = self._number(line), line.get("start")
         text = line["bytes"]
         if line.keys() != {"recording", "at_ms", "start", "bytes"} or not isinstance(text, str):
-            raise BadInput("a piece has recording, at_ms, start and bytes.")
+            raise BadInput("a piece needs recording, at_ms, start and bytes.")
         try:
             data = base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):
@@ -235,23 +235,23 @@ class _SessionReader:
     def _end(self, line: dict[str, Any]) -> None:
         number = self._number(line)
         if line.keys() != {"recording", "clean", "masked", "sha256"}:
-            raise BadInput("the end of a recording has clean, masked and sha256.")
+            raise BadInput("the end of a recording needs clean, masked and sha256.")
         pieces = self.pieces.get(number, [])
         spans = tuple(_span(recording, self.sizes.get(number, 0)) for recording in line["masked"])
         digest = line["sha256"]
         if not isinstance(line["clean"], bool) or not isinstance(digest, str):
-            raise BadInput("clean is true or false, and sha256 a text.")
+            raise BadInput("clean must be true or false, and sha256 a text.")
         recording = Recording(number, pieces, line["clean"], spans, digest)
         if digest and hashlib.sha256(recording.data).hexdigest() != digest:
-            raise BadInput("the bytes are not those that this hash was made of.")
+            raise BadInput("the bytes do not match this hash.")
         self.ended[number] = recording
 
     def _number(self, line: dict[str, Any]) -> int:
         number = line["recording"]
         if isinstance(number, bool) or not isinstance(number, int) or number in self.ended:
-            raise BadInput("its recording has ended before, or has no number.")
+            raise BadInput("its recording has already ended, or has no number.")
         if not 0 < number <= len(self.session.turns):
-            raise BadInput(f"there is no request {number} that it could be the answer to.")
+            raise BadInput(f"it answers request {number}, which does not exist.")
         return number
 
     def done(self) -> SessionBundle:
@@ -267,13 +267,13 @@ def read_event(line: dict[str, Any]) -> Logged:
     """A line of the log, as written by `logged_data`; BadInput if it is invalid."""
     cls = EVENTS.get(line["kind"]) if isinstance(line.get("kind"), str) else None
     if cls is None:
-        raise BadInput(f"this version knows no event {str(line.get('kind'))[:40]!r}.")
+        raise BadInput(f"this version does not know the event {str(line.get('kind'))[:40]!r}.")
     rest = {k: v for k, v in line.items() if k not in ("seq", "at_ms", "kind", "source")}
     event = from_data(cls, rest)
     if wrong := misfit(cls, event):
         raise BadInput(f"{wrong}.")
     if isinstance(event, RequestSent) and event.protocol not in PROTOCOLS:
-        raise BadInput(f"this version does not speak {event.protocol[:40]!r}.")
+        raise BadInput(f"this version does not support {event.protocol[:40]!r}.")
     if isinstance(event, RequestSent) and not url_parts(event.url).netloc:
         raise BadInput(f"{event.url[:80]!r} is not an address.")
     if isinstance(event, RequestSent | ResponseStarted):
@@ -284,7 +284,7 @@ def read_event(line: dict[str, Any]) -> Logged:
     if "source" in line:
         recording, start, end = line["source"]
         if not all(type(number) is int for number in (recording, start, end)):
-            raise BadInput("its source is three whole numbers.")
+            raise BadInput("its source must be three whole numbers.")
         if not (0 < recording < 2**31 and 0 <= start <= end < 2**53):
             raise BadInput("its source is not a span of a recording.")
         source = Source(recording, start, end)
@@ -310,13 +310,13 @@ def _object(line: bytes) -> dict[str, Any]:
 def _header(line: dict[str, Any]) -> Mapping[str, Any]:
     about = line.get("session")
     if line.get("playground") != _VERSION or not isinstance(about, dict):
-        raise BadInput('a session begins with {"playground": 1, "session": {...}}.')
+        raise BadInput('a session must begin with {"playground": 1, "session": {...}}.')
     title, tags = about.get("title", ""), about.get("tags", [])
     if not isinstance(title, str) or len(title) > _LONGEST:
-        raise BadInput(f"a title is a text of at most {_LONGEST} characters.")
+        raise BadInput(f"a title must be a text of at most {_LONGEST} characters.")
     texts = isinstance(tags, list) and all(isinstance(tag, str) and tag for tag in tags)
     if not texts or len(tags) > _MOST_TAGS or any(len(tag) > _LONGEST for tag in tags):
-        raise BadInput(f"its tags are at most {_MOST_TAGS} texts.")
+        raise BadInput(f"its tags must be at most {_MOST_TAGS} texts.")
     created_ms = _time(about.get("created_ms", 0))
     return {"title": title, "tags": list(dict.fromkeys(tags)), "created_ms": created_ms}
 
@@ -329,8 +329,8 @@ def _time(value: Any) -> int:
 
 def _span(value: Any, size: int) -> tuple[int, int]:
     if not isinstance(value, list) or len(value) != _SPAN:
-        raise BadInput("masked is a list of [start, end].")
+        raise BadInput("masked must be a list of [start, end].")
     start, end = value
     if type(start) is not int or type(end) is not int or not 0 <= start <= end <= size:
-        raise BadInput("what is masked lies outside of the bytes.")
+        raise BadInput("a masked range is outside the bytes.")
     return start, end

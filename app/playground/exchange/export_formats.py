@@ -28,19 +28,19 @@ class ExportFormat:
 
 EXPORTS: Mapping[str, ExportFormat] = {
     "html": ExportFormat(
-        "One HTML file", "Opens from disk, plays, and asks nobody for anything.", html.write
+        "One HTML file", "Opens from disk and replays without a network.", html.write
     ),
     "jsonl": ExportFormat(
         "JSON Lines",
-        "The whole session, to be imported into a playground.",
+        "The whole session, for import into a playground.",
         write_session,
     ),
     "markdown": ExportFormat(
-        "Markdown", "To be read: prompts, answers, calls and who decided them.", markdown.write
+        "Markdown", "For reading: prompts, answers, calls and who decided them.", markdown.write
     ),
     "openai": ExportFormat(
         "OpenAI messages",
-        "One line of messages and tools, in the chat form.",
+        "Messages and tools in one line, in the chat format.",
         requests_export.write_openai,
     ),
     "anthropic": ExportFormat(
@@ -49,10 +49,10 @@ EXPORTS: Mapping[str, ExportFormat] = {
         requests_export.write_anthropic,
     ),
     "curl": ExportFormat(
-        "curl", "Every request as a command, to the byte.", requests_export.write_curl
+        "curl", "Every request as a command, byte for byte.", requests_export.write_curl
     ),
     "python": ExportFormat(
-        "Python", "The last run, by the official package of its protocol.", sdk_script.write
+        "Python", "The last run, with the official package of its protocol.", sdk_script.write
     ),
     "har": ExportFormat(
         "HAR", "Requests and answers, for a browser's developer tools.", requests_export.write_har
@@ -61,7 +61,7 @@ EXPORTS: Mapping[str, ExportFormat] = {
         "pytest", "A test with its recording: names, order, required arguments.", replay_test.write
     ),
     "batch": ExportFormat(
-        "Test for a batch", "Its prompt, its calls as expected, its results.", batch_export.write
+        "Test for a batch", "Its prompt, expected calls and results.", batch_export.write
     ),
     "otlp": ExportFormat("OTLP/JSON", "One trace, for OpenTelemetry's tools.", otlp.write),
 }

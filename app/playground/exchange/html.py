@@ -88,7 +88,7 @@ def write(bundle: SessionBundle) -> ExportFile:
     return ExportFile(name, "text/html", html.encode("utf-8", "replace"), notes)
 
 
-_BESIDE = "Whoever imports the file gets the session itself, without those beside it."
+_BESIDE = "Importing the file gives the session itself, without its side sessions."
 
 
 def _packed(bundle: SessionBundle, look: PageAssets) -> PackedSession:
@@ -139,19 +139,18 @@ def lines_of(page: bytes) -> bytes:
     if not marker:
         old = b'<body class="shared">' in page
         raise BadInput(
-            "This shared page contains no session to import. Share the session again, or as "
-            "JSON Lines."
+            "This shared page has no session to import. Share the session again, or as JSON Lines."
             if old
-            else "This is a web page, and no shared session; share one as HTML or as JSON Lines."
+            else "This web page is not a shared session. Share one as HTML or JSON Lines."
         )
     try:
         packed = base64.b64decode(rest.partition(b"<")[0], validate=True)
         unpacking = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MOST_MEMORY)
         data = unpacking.decompress(packed, MAX_BYTES + 1)
     except (binascii.Error, lzma.LZMAError):
-        raise BadInput("The session in this shared page is damaged; share it again.") from None
+        raise BadInput("The session in this shared page is damaged. Share it again.") from None
     if not unpacking.eof and len(data) <= MAX_BYTES:
-        raise BadInput("The session in this shared page is cut off; share it again.")
+        raise BadInput("The session in this shared page is incomplete. Share it again.")
     return data
 
 

@@ -36,7 +36,7 @@ def write(bundle: SessionBundle) -> ExportFile:
     """The whole session; images are only mentioned."""
     text = "\n\n".join(_blocks(bundle)) + "\n"
     data = text.encode("utf-8", "replace")
-    notes = ("Images are named and not shown.",) if _images(bundle.session) else ()
+    notes = ("Images are named, not shown.",) if _images(bundle.session) else ()
     return ExportFile(file_name(bundle.title, "md"), "text/markdown", data, notes)
 
 
@@ -48,7 +48,7 @@ def _blocks(bundle: SessionBundle) -> Iterator[str]:
         yield "## System prompt"
         yield fenced(session.settings.system)
     if session.tapped is not None:
-        yield f"Run by {escape(agent_title(session.tapped.agent))}, and not here."
+        yield f"Run by {escape(agent_title(session.tapped.agent))}, not here."
     for item in sorted([*session.items, *session.marks], key=lambda item: item.seq):
         match item:
             case Mark():
@@ -148,7 +148,7 @@ def _tokens(turn: Turn) -> str:
     if counts == (None, None):
         return ""
     known = ("?" if count is None else f"{count:,}" for count in counts)
-    return ", {} tokens read and {} written".format(*known)
+    return ", {} input and {} output tokens".format(*known)
 
 
 def _elapsed(turn: Turn) -> str:

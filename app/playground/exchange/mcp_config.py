@@ -101,12 +101,12 @@ class _ServerReader:
         if self.file.left < 0:
             most = f"{MOST_LOOKED // 1024} kB"
             raise _InvalidServer(
-                f"The values of this file are longer than {most} together; import a part."
+                f"The values of this file have more than {most} in total. Import a part of it."
             )
         spots = secrets_in(text, name)
         if len(self.replaced) + len(spots) > MOST_REPLACED:
             raise _InvalidServer(
-                f"More than {MOST_REPLACED} of its values may be keys; write variables there."
+                f"More than {MOST_REPLACED} of its values may be keys. Use variables instead."
             )
         masked, end = "", 0
         for spot in spots:
@@ -156,7 +156,7 @@ def with_free_name(imported: ImportedServer, names: set[str]) -> ImportedServer:
 
 
 def _note_name(called: str, name: str) -> str:
-    return f"Another server of this text is called {called}; this one is {name}."
+    return f"Another server in this text is called {called}. This one was named {name}."
 
 
 def literal_keys(server: Server) -> Iterator[tuple[str, str]]:
@@ -212,27 +212,26 @@ def _in_one_form(entry: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _server(name: str, entry: Mapping[str, Any], reading: _ServerReader) -> Server:
     if not reading.name:
-        raise _InvalidServer("Its name has no letter or digit; give it another in the file.")
+        raise _InvalidServer("Its name has no letter or digit. Give it another name in the file.")
     if not NAME.fullmatch(name):
-        reading.notes.append(f"Its name was {clip(name)!a}; here it is {reading.name}.")
+        reading.notes.append(f"Its name {clip(name)!a} was changed to {reading.name}.")
     elif name != reading.name:
         reading.notes.append(_note_name(name, reading.name))
     command = _text(entry, "command")
     urls = [_text(entry, key) for key in URLS if entry.get(key)]
     if entry.get("source") == "extension" or ("settings" in entry and not command and not urls):
         raise _InvalidServer(
-            "It is an extension, which its own program starts; write the server with its command."
+            "It is an extension, which its own program starts. Write the server with its command."
         )
     _check_transport(entry, bool(command), urls, reading)
     if bool(command) == bool(urls):
-        raise _InvalidServer("A server has either a command or a url; write one of them.")
+        raise _InvalidServer("A server needs either a command or a url. Write one of them.")
     if urls and not re.match(r"https?://[^/\s]", urls[0]):
-        raise _InvalidServer("The url of a server begins with http:// or https://; correct it.")
+        raise _InvalidServer("A server's url must begin with http:// or https://. Correct it.")
     host = re.split(r"[/?#]", urls[0])[2] if urls else ""
     if "${" in reading.placeholders.to_variables(host) or re.search(r"[<>{}]", host):
         raise _InvalidServer(
-            f"Its url {clip(urls[0])!a} has a placeholder in the place of the host; write the"
-            " address itself there."
+            f"Its url {clip(urls[0])!a} has a placeholder as its host. Write the host there."
         )
     start_s = _wait(entry, _START_TIMES, reading)
     call_s = _wait(entry, _CALL_TIMES, reading)
@@ -266,18 +265,18 @@ def _check_transport(
         known = re.sub(r"[-_ ]", "", kind).lower()
         if known in _STDIO or known in _HTTP:
             if known in (_HTTP if has_command else _STDIO) and kind != "local":
-                by = "command; it is asked by stdio" if has_command else "url; it is asked by HTTP"
+                by = "command; stdio is used" if has_command else "url; HTTP is used"
                 reading.notes.append(f"Its type is {kind}, but it has a {by}.")
             continue
         if has_command and not urls:
             reading.notes.append(
-                f"Its type is {clip(kind, 40)}, which is not known here; it is started by its"
-                " command and asked by stdio."
+                f"Its type is {clip(kind, 40)}, which is unknown. It is started by its command "
+                "and uses stdio."
             )
         else:
             raise _InvalidServer(
-                f"Its type is {clip(kind, 40)}; servers are reached here by stdio or by streamable"
-                " HTTP alone. If it knows one of them, give the type and the address for that."
+                f"Its type is {clip(kind, 40)}, but only stdio and streamable HTTP are "
+                "supported. If the server has one of them, give its type and address."
             )
 
 
@@ -304,8 +303,8 @@ def _bare_timeout(value: Any, reading: _ServerReader) -> float | None:
         return _in_bounds("timeout", value, number, reading)
     if number is not None and _MOST_SECONDS < number < _LEAST_MILLISECONDS:
         reading.notes.append(
-            f"Its timeout {number:g} may be seconds or milliseconds and was left out; set the time"
-            " for a call on the server's page."
+            f"Its timeout {number:g} may be seconds or milliseconds and was left out. Set the "
+            "call timeout on the server's page."
         )
         return None
     in_ms = number is not None and number >= _LEAST_MILLISECONDS
@@ -335,7 +334,7 @@ def _in_bounds(key: str, value: Any, seconds: float | None, reading: _ServerRead
         clip(value, 40) if isinstance(value, str) else clip(json.dumps(value, default=str), 40)
     )
     reading.notes.append(
-        f"{key} ({written}) is no time from {least:g} to {longest:g} s and was left out."
+        f"{key} ({written}) is not a time from {least:g} to {longest:g} s and was left out."
     )
     return None
 
@@ -346,15 +345,15 @@ def _note_rest(entry: Mapping[str, Any], server: Server, reading: _ServerReader)
         if entry.get(key):
             notes.append(f"{key} was not imported: every call needs approval until you add a rule.")
     if entry.get("disabled") is True or entry.get("enabled", entry.get("isActive")) is False:
-        notes.append("It was switched off there; here nothing starts before you accept it.")
+        notes.append("It was switched off there. Here, nothing starts before you accept it.")
     kinds = {_kind(entry.get(key)).lower() for key in _KINDS}
     if server.url and ("sse" in kinds or ("url" in entry and "httpUrl" in entry)):
-        notes.append("It was asked by SSE there; here it is asked by streamable HTTP.")
+        notes.append("It used SSE there. Here it uses streamable HTTP.")
     hidden = list(dict.fromkeys(replaced.variable for replaced in reading.replaced))
     if hidden:
         notes.append(
-            f"A possible key was not saved: set {', '.join(hidden)} in the environment or in .env"
-            " instead."
+            f"A possible key was not saved. Set {', '.join(hidden)} in the environment or in "
+            ".env instead."
         )
     notes += reading.placeholders.notes
     notes += reading.placeholders.sentences()
@@ -363,9 +362,9 @@ def _note_rest(entry: Mapping[str, Any], server: Server, reading: _ServerReader)
     given = dict.fromkeys(re.findall(r"\$\{(\w+)(?::-[^}]*)?\}", whole))
     explained = {*hidden, *reading.placeholders.variables}
     if own := [name for name in given if name not in explained]:
-        notes.append(f"It is given {', '.join(own)} of your environment once you accept it.")
+        notes.append(f"When you accept it, it gets {', '.join(own)} from your environment.")
     if starters := [name for name in server.env if name.upper() in _STARTERS]:
-        notes.append(f"It sets {', '.join(starters)}, which decides what is started.")
+        notes.append(f"It sets {', '.join(starters)}, which can change what is started.")
     notes += note_left_out(entry, _KNOWN)
 
 
@@ -374,7 +373,7 @@ def _text(entry: Mapping[str, Any], key: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str) or len(value) > MOST_TEXT or "\0" in value:
-        raise _InvalidServer(f"{key} is a text of at most {MOST_TEXT:,} characters.")
+        raise _InvalidServer(f"{key} must be a text of at most {MOST_TEXT:,} characters.")
     return value
 
 
@@ -382,8 +381,8 @@ def _folder(text: str, reading: _ServerReader) -> str:
     """The working directory, unless it is relative to a project that is unknown here."""
     if text and not text.startswith(("/", "~/")):
         reading.notes.append(
-            f"Its folder {clip(text)!a} was left out: it counts from a project or is of another"
-            " system. Write it as an absolute path on the server's page."
+            f"Its folder {clip(text)!a} was left out: it is relative to a project or belongs to "
+            "another system. Write an absolute path on the server's page."
         )
         return ""
     return reading.text(text, "", "cwd")
@@ -392,10 +391,12 @@ def _folder(text: str, reading: _ServerReader) -> str:
 def _args(value: Any, command: str, reading: _ServerReader) -> tuple[str, ...]:
     words = [] if value is None else value
     if not isinstance(words, list) or not all(_is_word(word) for word in words):
-        raise _InvalidServer("args is a list of texts; put each argument in quotes.")
+        raise _InvalidServer("args must be a list of texts. Put each argument in quotes.")
     words = [_as_text(word) for word in words]
     if len(words) > 200 or sum(map(len, words)) > MOST_TEXT or any("\0" in word for word in words):
-        raise _InvalidServer(f"args has at most 200 texts of together {MOST_TEXT:,} characters.")
+        raise _InvalidServer(
+            f"args can have at most 200 texts, with {MOST_TEXT:,} characters in total."
+        )
     in_shell = re.split(r"[/\\]", command)[-1] in _SHELLS
     arguments: list[str] = []
     for place, word in enumerate(words):
@@ -426,9 +427,9 @@ def _env(entry: Mapping[str, Any], reading: _ServerReader) -> dict[str, str]:
     env = entry.get("env") or {}
     values = env.values() if isinstance(env, Mapping) else [[]]
     if not all(value is None or _is_word(value) for value in values):
-        raise _InvalidServer("env is an object of texts; put each value in quotes.")
+        raise _InvalidServer("env must be an object of texts. Put each value in quotes.")
     if len(env) > MOST_WORDS:
-        raise _InvalidServer(f"env has more than {MOST_WORDS} variables; import a part of them.")
+        raise _InvalidServer(f"env has more than {MOST_WORDS} variables. Import a part of them.")
     if empty := [clip(name, 40) for name, value in env.items() if value is None]:
         reading.notes.append(f"{', '.join(empty[:8])} had no value and was left out.")
     given = {name: _as_text(value) for name, value in env.items() if value is not None}
@@ -438,9 +439,7 @@ def _env(entry: Mapping[str, Any], reading: _ServerReader) -> dict[str, str]:
     variables = {}
     for name, value in given.items():
         if not VARIABLE.fullmatch(name) or len(value) > MOST_TEXT or "\0" in value:
-            raise _InvalidServer(
-                f"{clip(name)!a} in env is not a variable that can be set; correct it."
-            )
+            raise _InvalidServer(f"{clip(name)!a} in env is not a valid variable name. Correct it.")
         variables[name] = reading.text(value, name, "env", name)
     return variables
 
@@ -450,14 +449,16 @@ def _headers(entry: Mapping[str, Any], reading: _ServerReader) -> dict[str, str]
     for key in ("headers", "http_headers"):
         some = string_members(entry.get(key) or {})
         if some is None or len(some) > MOST_WORDS:
-            raise _InvalidServer(f"{key} is an object of texts; put each value in quotes.")
+            raise _InvalidServer(f"{key} must be an object of texts. Put each value in quotes.")
         given |= some
     headers = {}
     for name, value in given.items():
         if not HEADER.fullmatch(name) or len(value) > MOST_TEXT:
-            raise _InvalidServer(f"{clip(name)!a} is not a header that can be sent; correct it.")
+            raise _InvalidServer(f"{clip(name)!a} is not a valid header name. Correct it.")
         if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", value):
-            raise _InvalidServer(f"The header {name} holds a character that no header may hold.")
+            raise _InvalidServer(
+                f"The header {name} contains a character that is not allowed in a header."
+            )
         headers[name] = reading.text(value, name, "headers", name)
     named = dict(string_members(entry.get("env_http_headers") or {}) or {})
     bearer = entry.get("bearer_token_env_var")
@@ -466,6 +467,6 @@ def _headers(entry: Mapping[str, Any], reading: _ServerReader) -> dict[str, str]
         *([("Authorization", "Bearer ", bearer)] if isinstance(bearer, str) else []),
     ]:
         if not VARIABLE.fullmatch(from_env) or not HEADER.fullmatch(name):
-            raise _InvalidServer(f"{clip(from_env)!a} is not a name of a variable; correct it.")
+            raise _InvalidServer(f"{clip(from_env)!a} is not a valid variable name. Correct it.")
         headers[name] = f"{scheme}${{{from_env}}}"
     return headers

@@ -138,7 +138,7 @@ def _held(holder: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[lis
                 ]
                 yield [_with_place(server, path) for server in listed]
             case str() if sure and value.endswith(".json"):
-                sentence = f"Its servers are in the file {clip(value)!a}; import that file."
+                sentence = f"Its servers are in the file {clip(value)!a}. Import that file."
                 yield [ServerEntry(clip(str(key)), None, problem=sentence)]
 
 
@@ -174,7 +174,7 @@ def _with_place(server: ServerEntry, path: tuple[str, ...]) -> ServerEntry:
         return replace(server, project=path[1])
     if len(path) > 1 or (path and path[0] != "mcp"):
         place = " → ".join(clip(step) for step in path)
-        return replace(server, notes=(f"In the file it is under {place}.",))
+        return replace(server, notes=(f"In the file, it is under {place}.",))
     return server
 
 
@@ -201,7 +201,7 @@ def _of_projects(server: ServerEntry, projects: Sequence[str]) -> ServerEntry:
     """`server` in the folder of its first project, which is where it was started."""
     others = [clip(project) for project in projects[1:]]
     more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-    also = f" The project{'s' if others[1:] else ''} {', '.join(others[:3])}{more} had it, too."
+    also = f" The project{'s' if others[1:] else ''} {', '.join(others[:3])}{more} also had it."
     note = f"It belongs to the project {clip(projects[0])}.{also if others else ''}"
     entry = server.entry
     if server.project and isinstance(entry, Mapping) and entry.get("command"):
@@ -267,7 +267,9 @@ def _goose_config(extension: Mapping[str, Any]) -> Mapping[str, Any]:
 def _from_goose(name: str, extension: Mapping[str, Any]) -> ServerEntry:
     kind = extension.get("type")
     if kind not in ("stdio", "sse", "streamable_http"):
-        sentence = f"Goose itself runs it ({clip(kind)}): there is no server to start or to reach."
+        sentence = (
+            f"Goose runs it itself ({clip(kind)}), so there is no server to start or connect to."
+        )
         return ServerEntry(name, extension, problem=sentence)
     words = {"cmd": "command", "uri": "url", "envs": "env", "env_keys": "env_vars"}
     known = ("display_name", "bundled", "available_tools", "config")
@@ -305,7 +307,7 @@ def _from_bundle(manifest: Mapping[str, Any]) -> ServerEntry:
             text = default if isinstance(default, str) else str(default).lower()
             defaults[f"user_config.{key}"] = text
         elif default is not None:
-            notes.append(f"The default of {clip(key)} is no text and was left out.")
+            notes.append(f"The default of {clip(key)} is not a text and was left out.")
     called = name if isinstance(name, str) else ""
     return ServerEntry(called, entry, tuple(notes), defaults=defaults)
 
@@ -404,14 +406,14 @@ def _from_package(name: str, package: Mapping[str, Any]) -> ServerEntry:
     identifier = package.get("identifier") or package.get("name")
     if by != "stdio":
         sentence = (
-            f"Its {clip(kind)} package is a server that you start yourself and that is then reached"
-            f" by {clip(by)}; start it, and add its address on the page Servers."
+            f"Its {clip(kind)} package is a server that you start yourself and connect to by "
+            f"{clip(by)}. Start it, then add its address on the page Servers."
         )
         return ServerEntry(name, package, problem=sentence)
     if kind not in _STARTED_BY or not isinstance(identifier, str):
         sentence = (
-            f"Its package is of the type {clip(kind)}, which no command of this system starts"
-            " directly; install it, and add its command on the page Servers."
+            f"Its package is of the type {clip(kind)}, which cannot be started directly. Install "
+            "it, then add its command on the page Servers."
         )
         return ServerEntry(name, package, problem=sentence)
     reading = _Published(name)

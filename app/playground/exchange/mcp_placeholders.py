@@ -104,13 +104,13 @@ class Placeholders:
             written = ", ".join(places)
             needed = ", ".join(dict.fromkeys(places.values()))
             who = (
-                f"You are to replace {written}."
+                f"Replace {written}."
                 if program == _YOU
-                else f"{program} fills in {written}; nothing does so here."
+                else f"{program} fills in {written}; the playground does not."
             )
             yield (
-                f"{who} Set {needed} in the environment of the playground, or write the value in"
-                " its place on the server's page."
+                f"{who} Set {needed} in the environment of the playground, or write the value on "
+                "the server's page."
             )
 
     @property

@@ -45,8 +45,7 @@ from playground.secrets.config_secrets import variable
 KIND = "OpenAPI operation"
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "query", "trace")
 _KINDS_LOST = (
-    "A discriminator names the kinds of its schemas; they are too large for a tool, which has only "
-    "what all kinds share."
+    "The discriminator's schemas are too large for a tool, so it has only what all of them share."
 )
 _NO_HOST = "example.invalid"
 _ROOTS = ("paths", "webhooks", "components")
@@ -69,7 +68,7 @@ def is_document(entry: Mapping[str, Any]) -> bool:
 
 
 def document_notes(document: Mapping[str, Any]) -> list[str]:
-    """Sentences about what beside its paths is in the document."""
+    """Sentences about what the document has besides its paths."""
     webhooks = document.get("webhooks")
     if not isinstance(webhooks, Mapping) or not webhooks or not document.get("paths"):
         return []
@@ -87,7 +86,7 @@ def tools(
     """The operations in the order of the document; with `pick`, those whose `key` is in it."""
     swagger = is_swagger(document)
     if not swagger and not str(document.get("openapi", "")).startswith("3"):
-        sentence = "Only OpenAPI 3 and Swagger 2.0 are read; convert the document first."
+        sentence = "Only OpenAPI 3 and Swagger 2.0 are supported. Convert the document first."
         yield refused_tool({}, KIND, "OpenAPI", sentence)
         return
     if swagger:
@@ -136,10 +135,10 @@ def _without_paths(document: Mapping[str, Any]) -> str:
     """Why a document without paths has no operation."""
     if document.get("webhooks"):
         return (
-            "This is an OpenAPI document with webhooks alone. They are requests that the API "
-            "sends, not ones that a tool can make; import a document with paths."
+            "This OpenAPI document has only webhooks. They are requests that the API sends, not "
+            "ones that a tool can make. Import a document with paths."
         )
-    return "This OpenAPI document has no paths, so it has no operation; import one that has."
+    return "This OpenAPI document has no paths, so it has no operations. Import one with paths."
 
 
 def _operations(item: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -161,7 +160,7 @@ def _item(schemas: Schemas, item: Any) -> Mapping[str, Any]:
     """The path item, with its ref resolved."""
     target = schemas.target(item)
     if not isinstance(target, Mapping):
-        raise UnresolvedRef("The value at this path is not an object; correct the document.")
+        raise UnresolvedRef("The value at this path is not an object. Correct the document.")
     return target if target is item else {**target, **item}
 
 
@@ -180,11 +179,11 @@ def _operation(
         operation = schemas.target(operation)
         if not isinstance(operation, Mapping):
             raise InvalidOperation(
-                "What this operation refers to is not an object; correct the document."
+                "This operation's $ref does not point to an object. Correct the document."
             )
         name = _name(operation, path, method)
         if method == "trace":
-            raise InvalidOperation("TRACE is about the connection itself; no tool sends it.")
+            raise InvalidOperation("TRACE is for debugging connections; a tool cannot send it.")
         if document.get("swagger"):
             operation = convert_operation(document, schemas, item, operation)
         server = _server(document, item, operation, tool)
@@ -268,32 +267,30 @@ def _server(
             whole, url = url, re.split("[?#]", url, maxsplit=1)[0]
             lost = whole[len(url) :]
             if len(listed) > 1:
-                tool.notes.append("The document names several servers; this is the first.")
+                tool.notes.append("The document names several servers. The first is used.")
             break
     own = document.get("$self")
     if isinstance(own, str) and re.match(r"https?://", own, re.I):
         url = urljoin(own, url)
     if re.match(r"//[^/]", url):
-        tool.notes.append("Its server names no scheme; https is used.")
+        tool.notes.append("Its server has no scheme. https is used.")
         url = f"https:{url}"
     if lost:
         tool.notes.append(f"{clip(lost)!a} at the end of its server was left out.")
     if place := re.search(r"\{[^{}]*\}", url):
         raise InvalidOperation(
-            f"Its server is {clip(url)!a}, and the document has no default for {place[0]!a}; "
-            "write one into its `variables`."
+            f"Its server is {clip(url)!a}, and the document has no default for {place[0]!a}. "
+            "Write one into its `variables`."
         )
     if re.match(r"https?://[^/]", url, re.I):
         scheme, rest = url.split(":", 1)
         return f"{scheme.lower()}:{rest}".rstrip("/")
     if url.startswith("//") or re.match(r"[^/?#]*:", url):
         raise InvalidOperation(
-            f"Its server is {clip(url)!a}, which is not a web address; write "
-            "`servers: [{url: https://...}]` into the document."
+            f"Its server is {clip(url)!a}, which is not a web address. Write `servers: [{{url: "
+            f"https://...}}]` into the document."
         )
-    tool.notes.append(
-        f"The document does not say which host it is about: write it in place of {_NO_HOST}."
-    )
+    tool.notes.append(f"The document does not name a host. Write it in place of {_NO_HOST}.")
     return f"https://{_NO_HOST}/{url.strip('/')}".rstrip("/")
 
 
@@ -344,7 +341,7 @@ def _security(
         else:
             tool.parameters.append({"in": key.place, "name": key.name, "value": key.value})
     names = re.findall(r"\$\{(\w+)\}", " ".join(key.value for key in chosen))
-    tool.notes.append(f"It needs a key: set {', '.join(names)} in the environment.")
+    tool.notes.append(f"It needs a key. Set {', '.join(names)} in the environment.")
 
 
 def _key(document: Mapping[str, Any], scheme: Any, name: str) -> _Key | None:

@@ -92,14 +92,16 @@ def read_parameters(
     names = list(dict.fromkeys(_PLACEHOLDER.findall(path)))
     for (where, name), parameter in parameters.items():
         if where == "path" and name not in names:
-            tool.notes.append(f"{clip(name)!a} was left out: the path has no place for it.")
+            tool.notes.append(f"{clip(name)!a} was left out: the path has no placeholder for it.")
         else:
             _parameter(schemas, where, name, parameter, tool)
     for name in names:
         # A place in the query of the path may be that of a query parameter.
         is_query = ("query", name) in parameters and f"{{{name}}}" not in path.partition("?")[0]
         if name not in tool.places and not is_query:
-            tool.notes.append(f"{clip(name)!a} in the path is not described; it is any text.")
+            tool.notes.append(
+                f"{clip(name)!a} in the path is not described, so it accepts any text."
+            )
             _parameter(schemas, "path", name, {"schema": {"type": "string"}}, tool)
 
 
@@ -127,7 +129,7 @@ def _parameter(
         return
     if where == "header" and name.lower() in (*_NOT_SET, *OURS):
         if name.lower() not in _NOT_SET:
-            tool.notes.append(f"The header {clip(name)} was left out: no tool sets it.")
+            tool.notes.append(f"The header {clip(name)} was left out: a tool cannot set it.")
         return
     content = parameter.get("content")
     media_types = content if isinstance(content, Mapping) else {}
@@ -298,7 +300,7 @@ def plain_places(
 
 
 def without_fragment(path: str, tool: OperationTool) -> str:
-    """The path without `#...`, which is no part of an address and only makes it unique."""
+    """The path without `#...`, which is not part of an address and only makes it unique."""
     path, sign, fragment = path.partition("#")
     if sign:
         tool.notes.append(f"{clip('#' + fragment)!a} at the end of its path was left out.")
@@ -322,7 +324,7 @@ def _add_fixed(pair: str, tool: OperationTool) -> None:
     if any(place not in tool.places for place in _PLACEHOLDER.findall(pair)):
         return  # the place of a query parameter, which is sent anyway
     if not _PLACEHOLDER.search(name) and tool.drop("query", name):
-        tool.notes.append(f"{clip(name)!a} is no argument: the path says {clip(pair)!a}.")
+        tool.notes.append(f"{clip(name)!a} is not an argument: the path says {clip(pair)!a}.")
     tool.fixed.append(_with_arguments(pair, "/:@!$'()*+,;=~%-._?", tool))
 
 
@@ -354,9 +356,7 @@ def read_body(
             forms = [MULTIPART]
         picked = [*forms, *kinds][0]
     if picked.startswith("multipart/") and picked != MULTIPART:
-        raise InvalidOperation(
-            f"Its body is {clip(picked)}; of these a tool sends {MULTIPART} alone."
-        )
+        raise InvalidOperation(f"Its body is {clip(picked)}. A tool can send only {MULTIPART}.")
     media = schemas.target(content[picked])
     media = media if isinstance(media, Mapping) else {}
     schema = schemas.rewritten(media.get("schema", {}))
@@ -417,7 +417,7 @@ def _form(
         tool.body = "none"
         return
     if not members:
-        raise InvalidOperation("Its form has no plain members, so no arguments can be made of it.")
+        raise InvalidOperation("Its form has no simple members, so it gives no arguments.")
     encodings = media.get("encoding")
     nested = []
     for name, prop in members.items():
@@ -453,7 +453,7 @@ def _form(
 
 
 def _takes_more(schema: Any) -> bool:
-    """Whether a form without members may have any: it says which, or that it is no object."""
+    """Whether a form without members may have any: it says which, or that it is not an object."""
     if not isinstance(schema, Mapping) or "object" not in _types(schema):
         return True
     return bool(schema.get("additionalProperties", "properties" not in schema))
@@ -487,7 +487,7 @@ def _form_members(
         elif parts:
             required |= set.intersection(*needed)
             tool.notes.append(
-                f"The members of all alternatives ({word}) of its form are arguments."
+                f"The members of all alternatives ({word}) of its form became arguments."
             )
     for word in _WHOLE if depth == 0 else ():
         if schema.get(word) and schema[word] is not True:
@@ -563,5 +563,5 @@ def _file_schema(schemas: Schemas, schema: Any) -> dict[str, Any]:
 def _lost(word: str, value: Any) -> str:
     return (
         f"{word} of its body ({value!s:.60}) was left out, because the members of the body are "
-        "arguments of their own."
+        "separate arguments."
     )

@@ -83,7 +83,7 @@ class Schemas:
             if not (isinstance(value, Mapping) and isinstance(value.get("$ref"), str)):
                 return value
             value = self._at(value["$ref"])
-        raise UnresolvedRef("Its refs go round in a circle; correct the document.")
+        raise UnresolvedRef("Its refs are circular. Correct the document.")
 
     def rewritten(self, schema: Any) -> Any:
         """`schema` as JSON Schema whose refs point into $defs."""
@@ -111,12 +111,12 @@ class Schemas:
             schemas[ref], refs, size = self._converted(ref)
             bytes_ += size
             if bytes_ > MAX_SCHEMA_BYTES:
-                sentence = "What its schemas refer to is too large for a tool."
+                sentence = "The schemas it refers to are too large for a tool."
                 raise UnresolvedRef(sentence, too_large=True)
             todo += sorted(refs)
         self._used += bytes_
         if self._used > MOST_ALL:
-            sentence = "The document is too large to be read whole; import a part of it."
+            sentence = "The document is too large. Import a part of it."
             raise UnresolvedRef(sentence, too_large=True)
         if not schema["required"]:
             schema = {key: value for key, value in schema.items() if key != "required"}
@@ -128,7 +128,10 @@ class Schemas:
         if file and self._self and urljoin(self._self, file) == self._self:
             ref = f"#{pointer}"
         if not ref.startswith("#/"):
-            sentence = f"It refers to {clip(ref or '#')!a}, outside of it; nothing is fetched."
+            sentence = (
+                f"It refers to {clip(ref or '#')!a}, which is outside the document. Nothing is "
+                "fetched."
+            )
             raise UnresolvedRef(sentence, refers=True)
         here: Any = self._document
         for step in ref[2:].split("/"):
@@ -139,7 +142,7 @@ class Schemas:
                 here = here[int(step[:6])] if int(step[:6]) < len(here) else None
             else:
                 sentence = (
-                    f"There is nothing at {clip(_original_ref(ref))!a}; correct the document."
+                    f"There is nothing at {clip(_original_ref(ref))!a}. Correct the document."
                 )
                 raise UnresolvedRef(sentence, refers=True)
         return here
@@ -311,7 +314,7 @@ def bundle(document: Mapping[str, Any], name: str, files: Files) -> tuple[Any, d
         try:
             part = bundler.local(files.value(path), path)
             if bundler.left < 0:
-                raise Unreadable("The files of the document hold too many values to be read.")
+                raise Unreadable("The files of the document have too many values.")
             bundler.held[path] = part
         except Unreadable as error:
             bundler.parts[path] = f"{path} cannot be read: {error}"

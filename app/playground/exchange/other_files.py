@@ -65,7 +65,7 @@ FILE_KINDS = (
     ),
     FileKind("the card of an agent (A2A)", {"skills": list, "capabilities": dict}),
     FileKind("the card of an agent (A2A)", {"skills": list, "url": str}),
-    FileKind("a mark of Bedrock's prompt cache", {"cachePoint": dict}),
+    FileKind("a cache point of Bedrock", {"cachePoint": dict}),
     FileKind("a list of plugins (marketplace.json)", {"owner": dict, "plugins": list}),
     FileKind("a configuration of mcp-agent", {"execution_engine": str}),
     FileKind("a GitHub workflow", {"jobs": dict, "on": (str, list, dict)}),
@@ -156,6 +156,6 @@ def _is_call(entry: Mapping[str, Any]) -> bool:
 
 
 def foreign_schema(entry: Mapping[str, Any]) -> str:
-    """The `$schema` of a file that is described by it and is no schema itself; else ""."""
+    """The `$schema` of a file that is described by it and is not a schema itself; else ""."""
     of = entry.get("$schema")
     return of if isinstance(of, str) and SCHEMA_OF_SCHEMAS not in of else ""

@@ -149,7 +149,7 @@ def _tool(session: Session, call: Call, parent: str) -> dict[str, Any]:
     if result is not None:
         about["gen_ai.tool.call.result"] = result.text
         if result.is_error:
-            failed = "The tool gave back an error."
+            failed = "The tool returned an error."
             about["error.type"] = result.kind or "tool_error"
     times = _call_times(session, call)
     span = _span(session, "tool", call.part.seq, parent, times, about, failed=failed)

@@ -65,7 +65,7 @@ _OF_OTHERS = {
     *("setting", "settings", "env", "meta", "metadata", "annotations", "headers"),
     *("error", "errors", "state"),
 }
-"""Words of names of members, in lower case. What is of others is no parameter."""
+"""Words of names of members, in lower case. What is of others is not a parameter."""
 
 
 @dataclass(frozen=True)
@@ -129,13 +129,13 @@ def explain_unread(value: Any) -> str:
     if isinstance(value, Mapping):
         if "_def" in value or ("~standard" in value and "def" in value):
             return (
-                "is a Zod schema as JavaScript holds it; write it as JSON Schema (z.toJSONSchema)"
+                "is a Zod schema in its JavaScript form; write it as JSON Schema (z.toJSONSchema)"
             )
         names = ", ".join(str(name)[:40] for name in list(value)[:8])
-        return f"is no JSON Schema of an object: it has {names or 'nothing'}"
+        return f"is not a JSON Schema of an object: it has {names or 'nothing'}"
     if isinstance(value, list):
-        return "is a list, but not of parameters that have a name and a type each"
-    return "is no JSON Schema of an object"
+        return "is a list, but not of parameters with a name and a type each"
+    return "is not a JSON Schema of an object"
 
 
 def find_parameters(entry: Mapping[str, Any]) -> FoundParameters:
@@ -183,7 +183,7 @@ def _converted(schema: Mapping[str, Any]) -> ReadParameters:
     """`schema`, or in JSON Schema what is written with the names of Google's classes (`type_`)."""
     subschemas = (inner for _, inner in all_subschemas(schema) if isinstance(inner, Mapping))
     if any("type_" in inner or is_google_type(inner.get("type")) for inner in subschemas):
-        note = "Its parameters were in Gemini's dialect; they are JSON Schema now."
+        note = "Its parameters were converted from Gemini's dialect to JSON Schema."
         return ReadParameters(from_openapi_schema(schema), (note,))
     return ReadParameters(schema)
 
@@ -195,7 +195,7 @@ def _read_text(text: str, member: str, depth: int) -> ReadParameters | None:
         return None
     if depth > _MOST_WRAPPERS or (read := read_parameters(value, member, depth + 1)) is None:
         return None
-    note = f"`{member}` is a text; it was read as JSON."
+    note = f"`{member}` is a text and was read as JSON."
     return ReadParameters(read.schema, (note, *read.notes))
 
 
@@ -271,14 +271,16 @@ def _is_parameter(value: Any) -> bool:
 
 def _object_of(parameters: Iterator[tuple[str, Any]], member: str) -> ReadParameters:
     read = {name: _parameter(written) for name, written in parameters}
-    notes = [f"`{member}` describes each parameter by itself; they are one JSON Schema now."]
+    notes = [
+        f"`{member}` describes each parameter separately. They were joined into one JSON Schema."
+    ]
     if any(required is not None for _, required in read.values()):
         flags = [required for _, required in read.values()]
         default = not any(flags)  # only what is optional is marked, or only what is required
         required = [name for name, (_, flag) in read.items() if (default if flag is None else flag)]
     else:
         required = [name for name, (schema, _) in read.items() if "default" not in schema]
-        notes += [f"`{member}` does not say what is required; what has no default is."]
+        notes += [f"`{member}` does not say what is required, so parameters without a default are."]
     properties = {name: schema for name, (schema, _) in read.items()}
     schema = {"type": "object", "properties": properties, "required": required}
     return ReadParameters(schema, tuple(notes))

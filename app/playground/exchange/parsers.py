@@ -62,7 +62,7 @@ def json_value(text: str) -> tuple[Any, str]:
             raise Unreadable(f"This is not valid JSON. {error}") from None
         first = error
     try:
-        return parse(loose, MOST_BYTES, MOST_KEYS), "Comments and last commas were left out."
+        return parse(loose, MOST_BYTES, MOST_KEYS), "Comments and trailing commas were removed."
     except InvalidJSON:
         raise Unreadable(f"This is not valid JSON. {first}") from None
 
@@ -91,7 +91,7 @@ def toml_value(text: str) -> Any:
     """The value of a TOML text; Unreadable otherwise."""
     if len(text.encode("utf-8", "replace")) > MOST_TOML_BYTES:
         most = MOST_TOML_BYTES // 1024
-        raise Unreadable(f"TOML of more than {most:,} kB is not read; import it as JSON.")
+        raise Unreadable(f"TOML of more than {most:,} kB is not supported. Import it as JSON.")
     for match in _TOML_DEPTH.finditer(text):
         if match[0].count(".") > MAX_DEPTH:
             line, _ = line_column(text, match.start())
@@ -180,7 +180,7 @@ class _YamlBuilder:
                 self._put(event, value)
                 self._name(event, value, *before)
             case yaml.DocumentStartEvent() if self.done:
-                self._refuse(event, "a second document begins here; import them one by one")
+                self._refuse(event, "a second document begins here; import one at a time")
 
     def _name(self, event: Any, value: Any, values: int, chars: int) -> None:
         if event.anchor:
@@ -189,7 +189,7 @@ class _YamlBuilder:
     def _put_again(self, event: Any) -> None:
         """The target of an alias, counted as if it were expanded here."""
         if event.anchor not in self._named:
-            self._refuse(event, f"nothing named {event.anchor[:60]!r} ends before this alias")
+            self._refuse(event, f"the alias {event.anchor[:60]!r} has no anchor before it")
         value, values, chars = self._named[event.anchor]
         if self._is_key() and not isinstance(value, str):
             self._refuse(event, "a key must be a text")
@@ -231,7 +231,7 @@ class _YamlBuilder:
     def _check_tag(self, event: Any) -> None:
         tag = getattr(event, "tag", None)
         if tag not in (None, "!", "tag:yaml.org,2002:str"):
-            self._refuse(event, f"the tag {str(tag)[:80]!r} is not read; remove it")
+            self._refuse(event, f"the tag {str(tag)[:80]!r} is not supported; remove it")
 
     def _refuse(self, event: Any, what: str) -> NoReturn:
         mark = event.start_mark

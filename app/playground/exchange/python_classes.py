@@ -109,7 +109,7 @@ class ToolClasses:
         if not isinstance(text, str):
             notes.append(f"Its description {short(expr)} is only known when the file runs.")
         elif any(kind in set_members(class_def) for class_def in self.names.line(node)):
-            notes.append("Its description may be another one: its __init__ sets it.")
+            notes.append("Its description may differ, because its __init__ sets it.")
         description = text if isinstance(text, str) and text else function.description
         return replace(function, description=description, notes=tuple(notes))
 

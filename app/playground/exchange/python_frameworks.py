@@ -223,8 +223,8 @@ class _Reader:
             function = self.marks.read(target, mark)
             if last_name(call.func) == "Tool" and mark.schema is None and _has(call, "func"):
                 note = (
-                    "LangChain's Tool gives the model one text, __arg1; the parameters are those of"
-                    f" {function.function}()."
+                    "LangChain's Tool gives the model one text, __arg1. These are the "
+                    f"parameters of {function.function}()."
                 )
                 function = replace(function, notes=(*function.notes, note))
             self._add(target.node.lineno, function)
@@ -236,16 +236,12 @@ class _Reader:
         self.calls.add(id(call))
         mark = self.marks.mark(call, words)
         written = short(words[0])
-        sentence = (
-            f"Its function {written} is not one of this file, so it cannot be run by its name."
-        )
+        sentence = f"Its function {written} is not in this file, so it cannot be run by its name."
         function = Function(
             mark.name or written, "", "", {}, call.lineno, mark.label, takes=None, by_hand=sentence
         )
         if mark.schema is None:
-            problem = (
-                f"Its function {written} is not one of this file, so its arguments are not known."
-            )
+            problem = f"Its function {written} is not in this file, so its arguments are unknown."
             function = replace(function, problem=f"{problem} {READ_IT}")
         self._add(call.lineno, self.marks.with_mark(function, mark))
 
@@ -407,8 +403,8 @@ class _Reader:
 
     def _note_elsewhere(self, expr: ast.expr, where: str) -> None:
         self._note(
-            f"{short(expr)}, which {where} names, is not defined in this file; import the file that"
-            " has it."
+            f"{short(expr)}, which {where} names, is not defined in this file. Import the file "
+            "that has it."
         )
 
     def _note(self, sentence: str) -> None:

@@ -70,7 +70,7 @@ def read_function(node: Def, types: Types, *, method: bool = False) -> Function:
         return replace(unread, problem=str(error))
     problem = ""
     if [*node.args.posonlyargs][int(method) :]:
-        problem = "It has arguments that go by position only; a tool is called by their names."
+        problem = "It has positional-only arguments, but a tool is called with argument names."
     open_ended = node.args.kwarg is not None
     return replace(
         unread,
@@ -105,8 +105,8 @@ def with_parameters(function: Function, parameters: Mapping[str, Any]) -> Functi
         return changed
     own = ", ".join(sorted(function.takes or function.needs)) or "no arguments"
     sentence = (
-        f"{function.function}() takes {own}, not the tool's own arguments: its framework hands them"
-        f" over in its own way. {RUN_IT}"
+        f"{function.function}() takes {own}, not the tool's arguments: its framework converts "
+        f"them. {RUN_IT}"
     )
     return replace(changed, by_hand=sentence)
 

@@ -171,7 +171,7 @@ class MarkReader:
             case ast.Name(id=name) if name in self._types.classes:
                 node = self._types.classes[name]
                 if not is_record(node, self._types.classes):
-                    raise Unknown(f"{name} is no model")
+                    raise Unknown(f"{name} is not a model")
                 members = self._new_types().members(node)
                 members.pop("description", None)
                 return members
@@ -209,20 +209,20 @@ def _parameters(value: Any) -> Schema:
         for inner in value.values():
             del inner["name"]
     if not isinstance(value, Mapping):
-        raise Unknown("no object")
+        raise Unknown("not an object")
     if isinstance(value.get("json"), Mapping):
         return _parameters(value["json"])
     if value.get("type") == "object" or "properties" in value or not value:
         return {"type": "object", "properties": {}, **value}
     if not all(isinstance(inner, Mapping) for inner in value.values()):
-        raise Unknown("no schema")
+        raise Unknown("not a schema")
     needed = [name for name, inner in value.items() if not _is_optional(inner)]
     properties = {name: _property(inner) for name, inner in value.items()}
     return {"type": "object", "properties": properties, "required": needed}
 
 
 def _texts(schema: ast.expr) -> dict[str, str]:
-    """`{"a": "What a is."}`: texts by argument, which are no schema; {} for anything else."""
+    """`{"a": "What a is."}`: texts by argument, which are not a schema; {} for anything else."""
     match schema:
         case ast.Dict(keys=keys, values=values):
             pairs = zip(keys, values, strict=True)

@@ -26,7 +26,7 @@ from playground.exchange.tool_entry import (
 from playground.exchange.tool_import import import_tools
 
 KIND = "Python"
-NOT_RUN = "Nothing here can call it without its framework: you answer its calls by hand."
+NOT_RUN = "It cannot be called without its framework, so you answer its calls by hand."
 NO_FILE = "To have it run, save it in a file and name its absolute path in the editor."
 MOST_TOOLS = 500
 MOST_WORDS = 2_000
@@ -35,11 +35,11 @@ TEXTS = ("reference", "framework", "name", "description", "dialect", "problem")
 FROM_TEXT = "A function without a framework is read from the file's text."
 BUTTON = '"Read it with this interpreter"'
 NO_TEXT = (
-    "It is no object of a framework, and the file's text gives no tool of this name. Import the "
-    "file that has its def at the top."
+    "It is not an object of a framework, and the file's text has no tool of this name. Import "
+    "the file that defines it at the top level."
 )
 NOTHING = (
-    "The file was imported, and it has no tools: no object of a known framework and no public "
+    "The file was imported, but it has no tools: no object of a known framework and no public "
     "function."
 )
 
@@ -67,7 +67,7 @@ def tools_from_objects(listed: Any, text: str, file: str, interpreter: str) -> I
         raise ValueError("not a list of tools")
     notes = [_note(interpreter)]
     if len(listed) > MOST_TOOLS:
-        notes.append(f"It has more than {MOST_TOOLS} tools; these are the first.")
+        notes.append(f"It has more than {MOST_TOOLS} tools. Only the first are read.")
         listed = listed[:MOST_TOOLS]
     known = {}
     unread = NO_TEXT
@@ -107,7 +107,7 @@ def _kind(entry: Mapping[str, Any]) -> str:
 
 
 def _note(interpreter: str) -> str:
-    what = interpreter or "this program's own Python, with the standard library alone"
+    what = interpreter or "this program's own Python, with only the standard library"
     return f"The file was run and read with {what}."
 
 
@@ -115,7 +115,7 @@ def _framework_tool(entry: Mapping[str, Any], file: str, interpreter: str) -> Im
     parameters = entry["parameters"]
     if entry["dialect"] == "gemini":
         parameters = from_openapi_schema(parameters)
-    notes = [f"Its name, description and parameters are those that {entry['framework']} gives."]
+    notes = [f"Its name, description and parameters come from {entry['framework']}."]
     pieces = ToolParts(entry["name"], entry["description"], parameters, notes=notes)
     if not file:
         notes.append(NO_FILE)

@@ -337,9 +337,7 @@ def _read(source: str, widened: Collection[str]) -> Function:
         return replace(read[0], parameters={**parameters, "properties": properties})
     line = read[1].line if read else None
     what = f"Line {line}: a second one" if read else "There is no function here"
-    raise BadTool(
-        f"{what}; write one function, whose arguments are the tool's.", "/parameters", line
-    )
+    raise BadTool(f"{what}; write one function with the tool's arguments.", "/parameters", line)
 
 
 def _without_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -385,9 +383,9 @@ def _list_losses(tool: Tool, read: Function) -> Iterator[str]:
     parameters = tool.parameters
     for member in parameters:
         if member not in _KEPT + _QUIET:
-            yield f"{member} of the whole has no word in a Python function."
+            yield f"{member} of the whole schema cannot be expressed in a Python function."
     if not isinstance(parameters.get("additionalProperties", False), bool):
-        yield "additionalProperties with a schema has no word in a Python function."
+        yield "additionalProperties with a schema cannot be expressed in a Python function."
     if read.description.split() != tool.description.split():
         yield "The description reads like a list of arguments; Python would parse it as one."
     own = {
@@ -399,7 +397,7 @@ def _list_losses(tool: Tool, read: Function) -> Iterator[str]:
     losses = list(_differences(_Plain(parameters).of(own, 0), _Plain(as_read).of(as_read, 0), ()))
     looped = sorted(recursive_refs(parameters)) if losses else []
     if looped:
-        yield f"The schema refers to itself ({looped[0]}): Python shows a part of it."
+        yield f"The schema refers to itself ({looped[0]}): Python shows only a part of it."
     else:
         yield from losses
 
@@ -423,7 +421,7 @@ def _differences(own: Any, read: Any, place: tuple[str | int, ...]) -> Iterator[
 
 
 def _lost(place: tuple[str | int, ...]) -> str:
-    return f"{pointer(place)} cannot be written in Python as it is."
+    return f"{pointer(place)} cannot be expressed in Python."
 
 
 class _Plain:

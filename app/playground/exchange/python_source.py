@@ -19,7 +19,7 @@ from playground.exchange.tool_entry import ImportedTool, ToolParts, build_tool, 
 
 KIND = "Python"
 MOST_BYTES = 512 * 1024
-_TOO_DEEP = "The Python is nested too deep to be read."
+_TOO_DEEP = "The Python is nested too deep."
 
 
 @dataclass(frozen=True)
@@ -51,16 +51,16 @@ def imported_tool(function: Function, file: str) -> ImportedTool:
     pieces = ToolParts(function.name, function.description, function.parameters, notes=notes)
     if function.decorator:
         notes.append(
-            f"This is what the text says; the framework of {function.decorator} may give a model"
-            ' another description or schema. "Read it with this interpreter" asks it.'
+            f"This comes from the file's text. The framework of {function.decorator} may give the"
+            ' model another description or schema; "Read it with this interpreter" shows it.'
         )
     if function.by_hand:
         notes.append(function.by_hand)
     elif file.startswith("/") and function.line:
         if function.decorator:
             notes.append(
-                f"Its file imports a framework (for {function.decorator}); name an interpreter that"
-                " has it."
+                f"Its file imports a framework (for {function.decorator}). Name an interpreter "
+                "that has it."
             )
         config = {"file": file, "function": function.function}
         pieces = replace(pieces, answered_by="python", config=config)
@@ -111,8 +111,8 @@ def read_file(tree: ast.Module) -> PythonFile:
     ]
     if not models and _has_methods(tree):
         raise Unreadable(
-            "Its functions are methods of a class, which are not read: a tool is called without "
-            "an object. Put functions that call them at the top of the file."
+            "Its functions are methods of a class, which are not supported: a tool is called "
+            "without an object. Write top-level functions that call them."
         )
     return replace(file, functions=tuple(models))
 
@@ -156,7 +156,7 @@ def _has_methods(tree: ast.Module) -> bool:
 
 
 def _handlers(tree: ast.Module) -> dict[str, str]:
-    """The functions that stand beside the name of a tool: `{"get_weather": weather}`, or
+    """The functions that are next to the name of a tool: `{"get_weather": weather}`, or
     `{"name": "get_weather", "handler": weather}`."""
     names = {node.name for node in tree.body if isinstance(node, Def)}
     handlers = {}
@@ -177,7 +177,7 @@ def parse_module(source: str) -> ast.Module:
     """The syntax tree; Unreadable, with the line, if it is not Python."""
     if len(source) > MOST_BYTES:
         raise Unreadable(
-            f"Python of more than {MOST_BYTES // 1024} kB is not read; split the file."
+            f"Python of more than {MOST_BYTES // 1024} kB is not supported. Split the file."
         )
     try:
         with warnings.catch_warnings():
@@ -193,7 +193,9 @@ def parse_module(source: str) -> ast.Module:
     except (RecursionError, MemoryError):  # deeper than this version of Python reads
         raise Unreadable(_TOO_DEEP) from None
     except ValueError:
-        raise Unreadable("The Python holds a character that no source may hold.") from None
+        raise Unreadable(
+            "The Python contains a character that is not allowed in source code."
+        ) from None
     if is_nested_deeper(tree, MOST_NESTED):
         raise Unreadable(_TOO_DEEP)
     return tree

@@ -31,7 +31,7 @@ _TEMPLATE = "a template string, t'...',"
 
 @dataclass(frozen=True)
 class NewerSyntax:
-    """`what` stands in `line` and needs the Python `version`."""
+    """`what` is in `line` and needs the Python `version`."""
 
     version: tuple[int, int]
     line: int

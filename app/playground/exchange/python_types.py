@@ -94,7 +94,7 @@ class Types:
         """The schema of one type hint."""
         self._nodes += 1
         if self._nodes > MOST_NODES:
-            raise TooLarge("Its types, written out, are too large; import it as a JSON Schema.")
+            raise TooLarge("Its types are too large when expanded. Import it as JSON Schema.")
         if depth > MOST_DEPTH:
             return self._unknown("a hint that is nested too deep")
         match hint:
@@ -174,7 +174,7 @@ class Types:
     def _named(self, name: str, depth: int) -> Schema:
         if name in self.classes or name in self.aliases:
             if name in self._open:
-                self.notes.append(f"{name} refers to itself; inside of it, anything is allowed.")
+                self.notes.append(f"{name} refers to itself. Inside it, anything is allowed.")
                 return {}
             self._open.append(name)
             try:

@@ -60,7 +60,7 @@ def list_tools(tree: ast.Module, read: Collection[int] = ()) -> ListedTools:
     notes: list[str] = []
     for node in _tool_nodes(tree, read):
         if len(tools) + len(notes) == MOST_LISTED:
-            notes.insert(0, f"Only the first {MOST_LISTED:,} tools among its values are read.")
+            notes.insert(0, f"Only the first {MOST_LISTED:,} tools in its values are read.")
             break
         try:
             tools.append((node.lineno, values.of(_with_names(node, tree))))
@@ -270,7 +270,7 @@ class Values:
     def _counted(self, text: str) -> str:
         self._chars += len(text)
         if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
-            raise Unknown("A text holds half of a surrogate pair, which is not a character.")
+            raise Unknown("A text contains half of a surrogate pair, which is not a character.")
         return text
 
     def _items(self, items: list[ast.expr], depth: int) -> list[Any]:
@@ -426,7 +426,9 @@ def code_of(value: Mapping[str, Any]) -> tuple[str, list[str]]:
         pieces.append(text) if _is_sound(text) else unsound.append(str(number))
     notes = []
     if unsound:
-        notes.append(f"No sound Python, and left out: cell {', '.join(unsound[:10])}.")
+        notes.append(
+            f"Left out, because they are not valid Python: cell {', '.join(unsound[:10])}."
+        )
     if len(cells) > MOST_CELLS:
         notes.append(f"Only the first {MOST_CELLS:,} cells are read.")
     return "\n\n".join(pieces), notes

@@ -1,7 +1,7 @@
 """The calls in a recorded answer, by the standard library alone.
 
 Its very text goes into every exported test (replay_test.py), so it imports nothing of this program
-and knows no more of the protocols than where their calls stand.
+and knows no more of the protocols than where their calls are.
 """
 
 from __future__ import annotations

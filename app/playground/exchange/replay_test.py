@@ -24,7 +24,7 @@ HEAD = '''"""{title}: the calls of a recorded session, as a test.
 
     pytest {name}
 
-It passes offline, by the recording below. Put your own agent in run_agent() and it is your agent
+It passes offline, with the recording below. Put your own agent in run_agent() and it is your agent
 that is tested. With LIVE_URL it asks a real endpoint (LIVE_HEADERS: a JSON object, for its key).
 """
 
@@ -105,11 +105,11 @@ def test_the_calls_are_those_of_the_recording():
         if isinstance(wanted, str):
             assert given == wanted, f"Arguments of {name}, by their text"
             continue
-        assert isinstance(given, dict), f"Arguments of {name} are no JSON object: {given!r}"
+        assert isinstance(given, dict), f"Arguments of {name} are not a JSON object: {given!r}"
         assert {key: given.get(key) for key in wanted} == wanted, f"Arguments of {name}"
 '''
 
-NOTHING = "No turn of this session came to an end: there is nothing to test."
+NOTHING = "No turn of this session has ended, so there is nothing to test."
 
 
 def write(bundle: SessionBundle) -> ExportFile:
@@ -127,11 +127,13 @@ def write(bundle: SessionBundle) -> ExportFile:
         try:
             calls = calls_of(turn.request.protocol, bundle.recordings[turn.number].data)
         except (LookupError, TypeError, AttributeError, ValueError):
-            notes.append(f"Turn {turn.number} is left out: the test cannot read its answer.")
+            notes.append(f"Turn {turn.number} was left out: the test cannot read its answer.")
             turns.remove(turn)
             continue
         if [called for called, _ in calls] != [call.name for call in turn.calls]:
-            notes.append(f"Turn {turn.number}: the test reads other calls than the session shows.")
+            notes.append(
+                f"Turn {turn.number}: the test reads different calls than the session shows."
+            )
         expected += [(called, _required_arguments(turn, called, given)) for called, given in calls]
     reader = inspect.getsource(replay_read).partition("\nCall = ")
     parts = [

@@ -42,8 +42,8 @@ from playground.secrets.detection import AGENTS_OWN
 SIMULATOR = DEFAULT_BASE + "/sim"
 SIMULATOR_KEY = "PLAYGROUND_TOKEN"
 SIMULATOR_WORDS = (
-    "The simulator answers this: choose a PLAYGROUND_TOKEN of 8 characters or more, export it, and"
-    " start the program with: playground serve"
+    "The simulator answers this. Choose a PLAYGROUND_TOKEN of at least 8 characters, export it, "
+    "and start the program: playground serve"
 )
 
 _PACKAGE_PATHS: Mapping[str, str] = {"gemini": r"/(?P<version>v\d\w*)(?P<owner>/publishers/[^/]+)?"}
@@ -114,7 +114,7 @@ def export_request(
     url = _STARRED.sub(lambda match: "?" if match[1] == "?" and match[2] else match[2], sent.url)
     if (len(given) < len(sent.headers) or url != sent.url) and name:
         given |= codec(sent.protocol).key_header(f"${name}", profile.quirks)
-        notes.append(f"The agent's own credentials were left out: {name} is sent in their place.")
+        notes.append(f"The agent's own credentials were left out: {name} is sent instead.")
     for title, value in given.items():
         if title.lower() in _OF_THE_CONNECTION:
             continue
@@ -122,7 +122,7 @@ def export_request(
             notes.append("A header that HTTP does not allow was left out.")
             continue
         if "****" in value:
-            notes.append(f"The header {title} was masked: put its value for the stars.")
+            notes.append(f"The header {title} was masked. Replace the stars by its value.")
         headers[title] = value
     url = _CONTROL.sub("", url)
     if profile.simulated:
@@ -297,7 +297,7 @@ def write_openai(bundle: SessionBundle) -> ExportFile:
     line = {member: body[member] for member in MEMBERS if member in body}
     notes = list(request.notes)
     if any(call.result is None for call in session.current_calls):
-        notes.append("A call without a result has one that says that it was not run.")
+        notes.append("A call without a result got one that says it was not run.")
     data = json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
     return ExportFile(name, "application/x-ndjson", data, tuple(notes))
 
@@ -305,7 +305,7 @@ def write_openai(bundle: SessionBundle) -> ExportFile:
 # -- The last request for Anthropic ------------------------------------------------------------
 
 
-FOREIGN = "The model's name is a suggestion: this session was spoken with another provider's."
+FOREIGN = "The model's name is a suggestion: this session used another provider's model."
 
 
 def write_anthropic(bundle: SessionBundle) -> ExportFile:
@@ -377,7 +377,7 @@ def _entry(turn: Turn, recording: Recording | None, page: str) -> dict[str, Any]
     if turn.failure is not None:
         comment += f": {turn.failure.message}"
     if recording is not None and recording.masked:
-        comment += f" ({len(recording.masked)} secrets are stars of the same length)"
+        comment += f" ({len(recording.masked)} secrets are replaced by stars of the same length)"
     return {
         "pageref": page,
         "startedDateTime": _time(turn.sent_ms),

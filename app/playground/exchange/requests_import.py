@@ -105,7 +105,11 @@ def _read(text: str) -> ImportedRequests:
     if is_curl(text):
         commands = curl_commands(text)
         last = commands[-1]
-        notes = [f"Of {len(commands)} commands the last was imported."] if len(commands) > 1 else []
+        notes = (
+            [f"Only the last of {len(commands)} commands was imported."]
+            if len(commands) > 1
+            else []
+        )
         return _request(last.url, last.body, last.headers, notes)
     if text.lstrip()[:1] not in ("{", "["):
         raise Unreadable("This is not a curl command, an HTTP archive or a request body.")
@@ -129,7 +133,7 @@ def _read_lines(text: str) -> ImportedRequests:
     values = [value for _, value in json_lines(text)]
     if bad := next((value for value in values if isinstance(value, Unreadable)), None):
         raise bad
-    notes = [f"Of {len(values)} lines the first was imported."]
+    notes = [f"Only the first of {len(values)} lines was imported."]
     return _request("", json.dumps(values[0]), {}, notes, body=values[0])
 
 
@@ -137,11 +141,11 @@ def _read_archive(value: Any) -> ImportedRequests:
     exchanges = list(har_exchanges(value))[:MOST_ITEMS]
     known = [exchange for exchange in exchanges if protocol_of(exchange.url, None) is not None]
     if not known:
-        raise Unreadable("No entry of this archive is a request to a chat API that is known here.")
+        raise Unreadable("No entry of this archive is a request to a known chat API.")
     # Later requests of a run contain the earlier ones: the longest body has the most.
     last = max(known, key=lambda exchange: len(exchange.body))
     number = known.index(last) + 1
-    notes = [f"Of {len(known)} requests in the archive number {number}, the longest, was imported."]
+    notes = [f"Only request {number}, the longest of {len(known)} in the archive, was imported."]
     longest = _request(last.url, last.body, last.headers, notes if len(known) > 1 else [])
     request = longest.requests[0]
     status = last.status or 200
@@ -164,7 +168,7 @@ def _request(
         raise Unreadable("This is not a request to a known chat API.")
     all_notes = [*notes]
     if left := [name for name in headers if may_name_secret(name)]:
-        all_notes.append(f"Left out, for they may hold a key: {', '.join(left)}.")
+        all_notes.append(f"Left out, because they may contain a key: {', '.join(left)}.")
     base_url, path = _address(url, protocol)
     end = _path_end(path, protocol)
     named = end.groupdict() if end else {}
@@ -173,7 +177,7 @@ def _request(
     if not items:
         raise Unreadable("This request has no messages.")
     if not any(isinstance(item, AnswerMessage) for item in items) and not base_url:
-        all_notes.append(f"Read as a request of {protocol}, by its form.")
+        all_notes.append(f"Read as a request of {protocol}, judging by its form.")
     setup = reader.setup(value, unread)
     if model := named.get("model"):
         setup = replace(setup, model=model, stream=named["method"].startswith("stream"))
@@ -356,7 +360,7 @@ def curl_commands(text: str) -> list[CurlCommand]:
             commands.append(_curl_command(words, here))
         words.clear()
     if not commands:
-        raise Unreadable("There is no curl command in it.")
+        raise Unreadable("It has no curl command.")
     return commands
 
 
@@ -375,7 +379,7 @@ def _curl_command(line: list[str], here: str | None) -> CurlCommand:
             given = next(words, "") if value is None else value
             piece = here if given == "@-" and here is not None else given
             if piece.startswith("@"):
-                raise Unreadable("The body is in a file that is not here; put its text in place.")
+                raise Unreadable("The body is in a file. Put its text in the command instead.")
             command.body += "&" + piece if command.body else piece
         elif name in ("-X", "--request"):
             command.method = (next(words, "") if value is None else value).upper()
@@ -391,7 +395,7 @@ def _curl_command(line: list[str], here: str | None) -> CurlCommand:
         elif not word.startswith("-") and not command.url:
             command.url = word
     if not command.url:
-        raise Unreadable("The command names no URL; paste the whole of it.")
+        raise Unreadable("The command has no URL. Paste the whole command.")
     return command
 
 
@@ -399,7 +403,7 @@ def _decode_base64(coded: str) -> str:
     try:
         return base64.b64decode(coded, validate=True).decode("utf-8", "replace")
     except (binascii.Error, ValueError):
-        raise Unreadable("The body is piped as base64 that cannot be read.") from None
+        raise Unreadable("The body is invalid base64.") from None
 
 
 def _option(word: str) -> tuple[str, str | None]:
@@ -424,7 +428,7 @@ def _without_heredoc(text: str) -> tuple[str, str | None]:
     body = text[line_end + 1 :] if line_end >= 0 else ""
     end = re.search(rf"(?m)^\t*{match['end']}[ \t\r]*$", body)
     if end is None:
-        raise Unreadable(f"The here-document has no end {match['end']}; paste the whole of it.")
+        raise Unreadable(f"The here-document has no end {match['end']}. Paste the whole command.")
     rest = text[: match.start()] + text[match.end() : max(line_end, match.end())]
     # The line end before the end word belongs to the shell; curl sends it, but JSON ignores it.
     return rest, body[: end.start()].removesuffix("\n")
@@ -454,7 +458,7 @@ def _words(text: str) -> Iterator[str]:
         elif sign == "'":
             end = text.find("'", place + 1)
             if end < 0:
-                raise Unreadable("A quote is not closed; paste the whole command.")
+                raise Unreadable("A quote is not closed. Paste the whole command.")
             piece, place = text[place + 1 : end], end + 1
         elif sign == '"':
             piece, place = _double_quoted(text, place + 1)
@@ -470,7 +474,7 @@ def _words(text: str) -> Iterator[str]:
 def _ansi_quoted(text: str, start: int) -> tuple[str, int]:
     match = re.compile(r"(?:[^'\\]|\\.)*'", re.DOTALL).match(text, start)
     if match is None:
-        raise Unreadable("A quote is not closed; paste the whole command.")
+        raise Unreadable("A quote is not closed. Paste the whole command.")
 
     def spelled(escape: re.Match[str]) -> str:
         number = escape[1] or escape[2] or escape[3]
@@ -484,7 +488,7 @@ def _ansi_quoted(text: str, start: int) -> tuple[str, int]:
 def _double_quoted(text: str, start: int) -> tuple[str, int]:
     match = re.compile(r'(?:[^"\\]|\\.)*"', re.DOTALL).match(text, start)
     if match is None:
-        raise Unreadable("A quote is not closed; paste the whole command.")
+        raise Unreadable("A quote is not closed. Paste the whole command.")
     inner = re.sub(
         r'\\([\\"$`\n])', lambda escape: "" if escape[1] == "\n" else escape[1], match[0][:-1]
     )
@@ -503,7 +507,7 @@ MOST_CALLS = 5_000
 MOST_TURNS, MOST_FORKS = 500, 100
 """Requests of an imported session, and its forks: folding revisits all of them."""
 
-WAITS = "This request was imported and not sent; Continue here makes it yours."
+WAITS = "This request was imported, not sent. Press Continue here to use it."
 
 
 @dataclass
@@ -596,7 +600,7 @@ def settings_of(setup: RequestSetup, profile: Profile) -> tuple[Settings, list[s
         if tool.tool is None:
             notes.append(f"{called} was left out: {tool.problem}")
         elif tool.name in tools:
-            notes.append(f"{called} was left out: another one has its name.")
+            notes.append(f"{called} was left out: another tool has the same name.")
         else:
             tools[tool.name] = replace(tool.tool, answered_by="person", config={})
             notes += [f"{called}: {note}" for note in tool.notes if note != UNANSWERED]
@@ -656,7 +660,7 @@ def _add_result(imported: ImportedSession, at_ms: int, item: ResultMessage) -> N
     call = _find_call(imported, item)
     if call is None:
         name = item.call_id or item.name
-        imported.notes[f"A result was left out: no call {name[:60]!r} stands before it."] = None
+        imported.notes[f"A result was left out: there is no call {name[:60]!r} before it."] = None
         return
     if call.status == "proposed":
         imported.add(at_ms, CallChecked(call.id))

@@ -42,7 +42,7 @@ _SNAKE: dict[str, str] = {
     re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(): name
     for name in (*_COUNTS, "anyOf", "propertyOrdering", "additionalProperties")
 } | {f"{name}_": name for name in ("type", "format", "default", "enum", "min", "max")}
-"""Names as Python's classes of Google write them, some with an underscore behind."""
+"""Names as Python's classes of Google write them, some with a trailing underscore."""
 _ONE = ("items", "not", "additionalProperties")
 _MANY = ("anyOf", "oneOf", "allOf")
 _NAMED = ("properties", "$defs", "definitions", "patternProperties")

@@ -128,14 +128,14 @@ def source(
     value, template = asked.value, TEMPLATES.get(asked.protocol)
     base = package_base(asked)
     if value is None or template is None or base is None or not comparable(value):
-        why = "This request has no form in an official Python package; curl can send it."
+        why = "No official Python package can send this request. Use curl."
         return f'"""{why}"""\n', (why,)
     notes = list(asked.notes)
     tools = bool(value.get("tools"))
     what = f"Request {asked.number}" if asked.number else "The next request"
     of = f" of '{title}'" if title else ""
     words = [
-        comment_text(f"{what}{of}, by the official package."),
+        comment_text(f"{what}{of}, with the official package."),
         "",
         f"    pip install {template.package}",
     ]
@@ -270,7 +270,7 @@ def _gemini(value: Mapping[str, Any], named: Mapping[str, str]) -> dict[str, Any
 def _objects(value: Any) -> Sequence[Mapping[str, Any]]:
     """The objects of a list; for other values one object unequal to any."""
     whole = isinstance(value, list) and all(isinstance(item, dict) for item in value)
-    return value if whole else ({"no list of objects": value},)
+    return value if whole else ({"not a list of objects": value},)
 
 
 def _plain_content(content: Mapping[str, Any]) -> bool:

@@ -322,10 +322,10 @@ def _changed_spans(old: AnyStr, new: AnyStr) -> list[Span]:
 
 OMITTABLE: Mapping[str, str] = {
     "recordings": "the bytes of the answers",
-    "results": "what the tools returned, and the bodies of the requests, which repeat it",
-    "thinking": "what the model thought, the bytes of the answers and the bodies of the requests",
-    "images": "images, and the bodies of the requests, which repeat them",
-    "beside": "what an agent did beside it: its sub-agents and requests on the side",
+    "results": "tool results, and the request bodies, which repeat them",
+    "thinking": "thinking, the bytes of the answers, and the request bodies",
+    "images": "images, and the request bodies, which repeat them",
+    "beside": "an agent's side sessions: its sub-agents and side requests",
 }
 """The parts that can be omitted, by name, and what goes with them."""
 
@@ -339,7 +339,7 @@ def omit(bundle: SessionBundle, names: Collection[str]) -> SessionBundle:
     for name in names:
         if name not in OMITTABLE:
             there = ", ".join(OMITTABLE)
-            raise BadInput(f"{name[:40]!r} cannot be left out; there is {there}.")
+            raise BadInput(f"{name[:40]!r} cannot be left out. Choose from {there}.")
     if not names:
         return bundle
     beside = () if "beside" in names else [omit(each, names) for each in bundle.beside]

@@ -123,7 +123,7 @@ def _line_in(entry: TextNode, steps: list[str]) -> int:
 
 
 def text_root(text: str) -> TextNode | None:
-    """The value of a JSON text with its lines; None if the text is no JSON."""
+    """The value of a JSON text with its lines; None if the text is not JSON."""
     roots = _json_roots(text) if len(text) <= MOST_BYTES else []
     return roots[0] if roots else None
 
@@ -162,7 +162,7 @@ class _JsonReader:
             at = self.skip(at)
 
     def skip(self, at: int) -> int:
-        """The offset behind the white space at `at`."""
+        """The offset after the white space at `at`."""
         match = _SPACE.match(self.text, at)
         return match.end() if match else at
 
@@ -170,7 +170,7 @@ class _JsonReader:
         return bisect_right(self.starts, at)
 
     def read(self, at: int, depth: int) -> tuple[TextNode, int]:
-        """The value at `at`, and the offset behind it."""
+        """The value at `at`, and the offset after it."""
         if depth > MOST_DEPTH:
             raise ValueError("nested too deep")
         opening = self.text[at]
@@ -189,7 +189,7 @@ class _JsonReader:
             name, at = self.decoder.raw_decode(self.text, at)
             at = self.skip(at)
             if self.text[at] != ":":
-                raise ValueError("no colon")
+                raise ValueError("missing colon")
             node, at = self.read(self.skip(at + 1), depth + 1)
             members[name] = line, node
             at = self.next_item(at, "}")
@@ -210,7 +210,7 @@ class _JsonReader:
         if self.text[at] == closing:
             return at
         if self.text[at] != ",":
-            raise ValueError("no comma")
+            raise ValueError("missing comma")
         return self.skip(at + 1)
 
 

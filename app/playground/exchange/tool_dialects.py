@@ -70,11 +70,11 @@ def read_tools(
     """The tools in `value`, in order; `file` is its name or absolute path, `holder` the name of the
     member whose list contains it, if there is one."""
     if depth > _MOST_INSIDE:
-        yield refused_tool({}, "", "", "Tools lie too deep inside of lists here; import one list.")
+        yield refused_tool({}, "", "", "The lists of tools are nested too deep. Import one list.")
         return
     match value:
         case list() if len(value) > _MOST_ENTRIES:
-            sentence = f"A list here has more than {_MOST_ENTRIES:,} entries; import a part of it."
+            sentence = f"A list here has more than {_MOST_ENTRIES:,} entries. Import a part of it."
             yield refused_tool({}, "", "", sentence)
         case list():
             for entry in value:
@@ -82,7 +82,7 @@ def read_tools(
         case Mapping():
             yield from _read_object(value, file, depth, holder)
         case _:
-            yield refused_tool({}, "", "", "A tool is a JSON object; this is something else.")
+            yield refused_tool({}, "", "", "A tool must be a JSON object; this is not.")
 
 
 def _read_object(
@@ -157,15 +157,15 @@ def _read_case(
     functions = entry.get("function")
     listed = [functions] if isinstance(functions, Mapping) else functions
     if not isinstance(listed, list):
-        sentence = (
-            f"The case {called} names no functions of its own; import the file of functions that it"
-            " is about."
-        )
+        sentence = f"The case {called} has no functions. Import the file with its functions."
         yield refused_tool(entry, CASE, called, sentence)
         return
     for item in read_tools(listed, file, depth + 1, "functions"):
         if isinstance(item, ImportedTool):
-            note = f"Of the case {called} the question and what else it holds were left out."
+            note = (
+                f"Only the functions of the case {called} were imported, not its question or "
+                "anything else."
+            )
             yield replace(item, kind=CASE, notes=(note, *item.notes))
 
 
@@ -230,11 +230,12 @@ def _read_tool(entry: Mapping[str, Any], file: str, holder: str) -> ImportedTool
         case {"type": "function" | "custom", "name": _}:
             return responses_tool(entry)
         case {"type": "function" | "custom"}:
-            sentence = f'A "{kind}" needs its name, in it or in an object "{kind}"; correct it.'
+            sentence = f'A "{kind}" needs a name, in it or in an object "{kind}"; correct it.'
             return refused_tool(entry, "", "", sentence)
         case {"type": "not_implemented"}:
             sentence = (
-                "LangChain's dump leaves the arguments out; import convert_to_openai_tool(tool)."
+                "LangChain's dump does not contain the arguments. Import "
+                "convert_to_openai_tool(tool)."
             )
             return refused_tool(entry, LANGCHAIN, entry.get("name"), sentence)
     if "name" in entry and is_gemini_declaration(entry):
@@ -244,7 +245,7 @@ def _read_tool(entry: Mapping[str, Any], file: str, holder: str) -> ImportedTool
     if is_bare_schema(entry):
         return schema_tool(entry, posixpath.basename(file).partition(".")[0])
     if isinstance(kind, str) and kind in _SCALARS and "parameters" not in entry:
-        sentence = "Arguments are an object; this schema is of another type."
+        sentence = "Arguments must be an object; this schema has another type."
         return refused_tool(entry, JSON_SCHEMA, entry.get("title"), sentence)
     if isinstance(entry.get("name"), str):
         return other_tool(entry, holder)
@@ -278,18 +279,18 @@ def _refuse_unknown(entry: Mapping[str, Any]) -> ImportedTool:
     called = entry.get("name") or entry.get("title")
     keys = ", ".join(clip(key, 40) for key in list(entry)[:8]) or "nothing"
     if described := foreign_schema(entry):
-        sentence = f"This is a file that {clip(described, 120)} describes ($schema), not a tool."
+        sentence = f"This is a file of the format {clip(described, 120)} ($schema), not a tool."
     elif isinstance(entry.get("$schema"), str):
         sentence = f"This schema says nothing about an object of arguments: it has {keys}."
     elif isinstance(kind := entry.get("type"), str):
         sentence = (
-            f"This is in no form of a tool that is known here, and its type {clip(kind)!r} is not"
-            f" known either: it has {keys}."
+            f"This is not a known form of a tool, and its type {clip(kind)!r} is unknown. It has "
+            f"{keys}."
         )
     else:
-        sentence = f"This is in no form of a tool that is known here: it has {keys}"
+        sentence = f"This is not a known form of a tool. It has {keys}"
         named = isinstance(entry.get("name"), str)
-        sentence += ", and nothing that holds a schema of arguments." if named else "."
+        sentence += ", but no schema of arguments." if named else "."
         if named and isinstance(entry.get("description"), str):
             sentence += ' A tool without arguments has "parameters": {}.'
     return refused_tool(entry, "", called, sentence)
@@ -362,7 +363,7 @@ def chat_tool(entry: Mapping[str, Any]) -> ImportedTool:
     beside = {name: entry[name] for name in entry if name not in ("type", kind, *_CHAT_EXTRA)}
     custom = kind == "custom"
     outside = [name for name in _FUNCTION_KNOWN if name in beside and name not in inner]
-    notes = [f"Read beside `{kind}`: {', '.join(outside)}."] if outside else []
+    notes = [f"Also read, outside `{kind}`: {', '.join(outside)}."] if outside else []
     return _openai_tool(
         entry,
         {**beside, **inner},
@@ -470,8 +471,8 @@ def _built(
             notes = [f"Its parameters were in `{names[0]}`.", *members.read[names[0]].notes, *notes]
     elif other := _find_in_others(inner, parameters, known):
         problem = (
-            f"Its schema declares no argument, but `{clip(other, 40)}` does, and which of them is"
-            f" meant is not known; {_WRITE_SCHEMA}."
+            f"Its schema declares no argument, but `{clip(other, 40)}` does, and it is unclear "
+            f"which one applies; {_WRITE_SCHEMA}."
         )
         return refused_tool(entry, kind, inner.get("name"), problem, protocol)
     notes = [*notes, *note_left_out(inner, (*known, *names))]
@@ -490,14 +491,14 @@ def _missing_schema(
     """Why the parameters of a tool without the member of its format are not known, or ""."""
     if len(members.names) > 1 and (members.unread or not _are_same(members)):
         names = " or ".join(f"`{clip(name, 40)}`" for name in members.names[:4])
-        return f"Its parameters may be in {names}, and which of them is not known; {_WRITE_SCHEMA}."
+        return f"Its parameters may be in {names}, and it is unclear which one; {_WRITE_SCHEMA}."
     if members.unread:
         name = members.unread[0]
         reason = explain_unread(inner[name])
         return f"Its parameters seem to be in `{clip(name, 40)}`, which {reason}; {_WRITE_SCHEMA}."
     if members.names or may_lack_schema:
         return ""
-    return 'Nothing in it holds a schema of its arguments; without any, write "parameters": {}.'
+    return 'It has no schema of its arguments. If it has no arguments, write "parameters": {}.'
 
 
 def _find_in_others(inner: Mapping[str, Any], schema: Any, known: Sequence[str]) -> str:
@@ -587,7 +588,7 @@ def gemini_tools(entry: Mapping[str, Any]) -> Iterator[ImportedTool]:
         if key not in GEMINI_LISTS:
             who: Runner = "client" if key in _GEMINI_CLIENT else "provider"
             runs = "the client" if who == "client" else "Google itself"
-            sentence = f"{key!r} is run by {runs}; only functions can be imported."
+            sentence = f"{key!r} is run by {runs}. Only functions can be imported."
             refused = refused_tool(entry, GEMINI, key, sentence, "gemini")
             yield replace(refused, runner=who)
         elif isinstance(value, list):
@@ -613,7 +614,7 @@ def gemini_tool(entry: Any) -> ImportedTool:
     schemas = [entry[name] for name in GEMINI_SCHEMAS if name in entry]
     notes = []
     if schemas and "parameters" in entry:
-        notes.append(f"It has parameters and {GEMINI_SCHEMAS[0]}; the latter was used.")
+        notes.append(f"It has both parameters and {GEMINI_SCHEMAS[0]}. The latter was used.")
     if not schemas and "parameters" in entry:
         schemas = [from_openapi_schema(entry["parameters"])]
         if schemas[0] != entry["parameters"]:
@@ -647,9 +648,9 @@ def mcp_tool(entry: Mapping[str, Any]) -> ImportedTool:
     notes = []
     title = entry.get("title")
     if isinstance(title, str) and title:
-        notes.append("Its title is for people and was left out; models read the name.")
+        notes.append("Its title was left out, because models read only the name.")
     if "annotations" in entry:
-        notes.append("Its annotations are the server's own word and are not relied upon.")
+        notes.append("Its annotations are the server's own claims and are not trusted.")
     notes.append("To have it answered by its server, add the server and its tools there.")
     schema, output = entry.get("inputSchema"), entry.get("outputSchema")
     known = (*_MCP_KNOWN, "_meta")
@@ -713,7 +714,7 @@ def langchain_tool(entry: Mapping[str, Any]) -> ImportedTool:
     schema = parameters.schema
     for word, own in (("title", entry.get("name")), ("description", entry.get("description"))):
         if isinstance(schema.get(word), str) and schema[word] != own:
-            notes.append(f"The {word} of its arguments as a whole was left out.")
+            notes.append(f"The {word} of the whole arguments object was left out.")
     schema = {name: schema[name] for name in schema if name not in ("title", "description")}
     notes += parameters.notes
     return _built(entry, LANGCHAIN, entry, schema, known=known, notes=notes)

@@ -88,7 +88,7 @@ class ImportedTools:
 
 MOST_TOOLS = 5_000
 """The limit of one text."""
-UNANSWERED = "Nobody answers it yet: it is a mock with a made-up result."
+UNANSWERED = "It has no executor yet, so it is a mock with a made-up result."
 _MOST_SAMPLE = 2_000
 _REFERENCES = ("/$ref", "/$dynamicRef", "/$recursiveRef", "/$id")
 
@@ -168,11 +168,11 @@ def clip(value: Any, most: int = 80) -> str:
 
 def _legal(name: Any, notes: list[str]) -> str:
     if not isinstance(name, str) or not name.strip():
-        raise BadTool("It has no name; give it one in the file.", "/name")
+        raise BadTool("It has no name. Give it one in the file.", "/name")
     if NAME.fullmatch(name):
         return name
     legal = shorten_name(legal_name(name)) or "tool"
-    notes.append(f"Its name was {clip(name)!a}; that is not a legal name, so it is {legal}.")
+    notes.append(f"Its name {clip(name)!a} is not allowed, so it was changed to {legal}.")
     return legal
 
 
@@ -185,13 +185,16 @@ def _parameters(parameters: Any, notes: list[str]) -> dict[str, Any]:
     elif _says_no_type(parameters):
         raise BadTool(f"Its schema {explain_unread(parameters)}.", "/parameters")
     if isinstance(parameters, Mapping) and "type" not in parameters:
-        notes.append('Its parameters had no "type"; arguments are an object, so that was added.')
+        notes.append('Its parameters had no "type", so "object" was added.')
         parameters = {"type": "object", **parameters}
     changed: dict[str, str] = {}
     parameters = with_json_types(parameters, changed)
     if changed:
         changes = ", ".join(f"{was} is {now or 'anything'}" for was, now in changed.items())
-        notes.append(f"Its types are those of a programming language; in JSON Schema {changes}.")
+        notes.append(
+            "Its types are those of a programming language. They were changed to JSON Schema: "
+            f"{changes}."
+        )
     return {"parameters": parameters}
 
 

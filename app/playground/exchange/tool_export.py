@@ -82,19 +82,19 @@ def _add(tool: Tool, paths: dict[str, Any], schemes: dict[str, Any], notes: list
     config = tool.config
     method, url = str(config.get("method", "GET")), _URL.fullmatch(str(config.get("url", "")))
     if url is None:
-        notes.append(f"{tool.name} has a URL that OpenAPI cannot say and was left out.")
+        notes.append(f"{tool.name} has a URL that OpenAPI cannot express and was left out.")
         return
     path = url["path"] or "/"
     item = paths.setdefault(path, {"servers": [{"url": url["server"]}]})
     place = _method_place(method)
     operations = item.setdefault("additionalOperations", {}) if place == method else item
     if place in operations or item["servers"][0]["url"] != url["server"]:
-        notes.append(f"{tool.name} is at a path that is in use ({path}) and was left out.")
+        notes.append(f"{tool.name} has the same path as another tool ({path}) and was left out.")
         return
     operations[place] = _operation(tool, path, url["query"] or "", method, schemes, notes)
     for word in ("$defs", "definitions", "allOf", "anyOf", "oneOf"):
         if word in tool.parameters:
-            notes.append(f"{tool.name}: {word} of its arguments as a whole was left out.")
+            notes.append(f"{tool.name}: {word} of the whole arguments object was left out.")
 
 
 def _operation(
@@ -112,7 +112,7 @@ def _operation(
         used.append(argument)
         if name != argument or (where == "path" and style and style.name != name):
             called = style.name if style else name
-            notes.append(f"{tool.name}: the argument {argument} is called {called} there.")
+            notes.append(f"{tool.name}: the argument {argument} is called {called} in the export.")
         required = where == "path" or argument in needed
         schema = members.get(argument, {"type": "string"})
         given = {"required": True} if required else {}
@@ -279,7 +279,7 @@ def write_tools(name: str, tools: Sequence[Tool], called: str = "") -> ToolFile:
     if form is None:
         raise BadInput(f"The format must be one of {', '.join(FORMATS)}, not {name[:40]!r}.")
     if not tools:
-        raise BadInput("There is no tool to export; choose one, or a group that has some.")
+        raise BadInput("There is no tool to export. Choose a tool, or a group with tools.")
     text, notes = form.text(tools)
     stem = _SLUG.sub("-", called or (tools[0].name if len(tools) == 1 else "tools")).strip("-")
     return ToolFile(
@@ -363,7 +363,7 @@ def _write_protocol(protocol: str) -> Callable[[Sequence[Tool]], Text]:
 def _answer_notes(tools: Sequence[Tool]) -> list[str]:
     """Only our own format includes the executor."""
     kinds = {tool.answered_by for tool in tools}
-    return ["Who answers the tools is not part of this form."] if kinds else []
+    return ["This format does not include the tools' executors."] if kinds else []
 
 
 def _write_mcp(tools: Sequence[Tool]) -> Text:
@@ -410,7 +410,7 @@ def _without_title(tool: Tool) -> dict[str, Any]:
 
 def _schema_notes(tools: Sequence[Tool]) -> list[str]:
     titles = [
-        f"The schema of {tool.name} had a {key} of its own, which gave way."
+        f"The schema of {tool.name} had a {key} of its own, which was replaced."
         for tool in tools
         for key in _TITLE
         if key in tool.parameters
@@ -421,10 +421,10 @@ def _schema_notes(tools: Sequence[Tool]) -> list[str]:
 def _lossy_notes(tools: Sequence[Tool]) -> list[str]:
     """Features that only our format and some providers have."""
     notes = [
-        f"{tool.name} expects free text; here it has one argument." for tool in tools if tool.format
+        f"{tool.name} expects free text. Here it has one argument." for tool in tools if tool.format
     ]
     return notes + [
-        f"{tool.name} is strict; this form has no word for it." for tool in tools if tool.strict
+        f"{tool.name} is strict, which this format cannot express." for tool in tools if tool.strict
     ]
 
 

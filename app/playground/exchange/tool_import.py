@@ -108,7 +108,7 @@ def import_tools(
     try:
         if len(text) > MOST_BYTES or len(text.encode("utf-8", "replace")) > MOST_BYTES:
             most = MOST_BYTES // (1024 * 1024)
-            raise Unreadable(f"The text is larger than {most} MB; import it in smaller files.")
+            raise Unreadable(f"The text is larger than {most} MB. Import it in smaller files.")
         asked = _ImportRequest(name, most, Files(files or {}), pick, {})
         with one_document():
             was = _read_source(text.removeprefix("\ufeff"), name, asked)
@@ -128,8 +128,8 @@ def _read_source(text: str, name: str, request: _ImportRequest) -> _ToolSource:
         return _blocks(text, request)
     if start == "<":
         raise Unreadable(
-            "This is a page or XML, which holds no tools; a shared session is imported where the"
-            " sessions are, at Import a session."
+            "This is HTML or XML, which has no tools. To import a shared session, use Import a "
+            "session."
         )
     if start in ("`", "~"):
         return _blocks(text, request)
@@ -161,8 +161,8 @@ def _read_source(text: str, name: str, request: _ImportRequest) -> _ToolSource:
 
 def _of_language(language: str) -> str:
     return (
-        f"This is {language}; of source code only Python is read. Import the tools in the form in"
-        " which the program sends them, as JSON, or import the MCP server that it is."
+        f"This is {language}. The only supported source code is Python. Import the tools as the "
+        "JSON that the program sends, or import it as an MCP server."
     )
 
 
@@ -180,8 +180,8 @@ def _blocks(text: str, request: _ImportRequest) -> _ToolSource:
         raise Unreadable(f"It contains no code block (```). Import {_FORMS}.")
     if len(blocks) * text.count("\n") > _MOST_PADDED:
         raise Unreadable(
-            f"It has {len(blocks):,} code blocks, which are too many in a text of this length;"
-            " import the block with the tools or servers."
+            f"It has {len(blocks):,} code blocks, too many for a text of this length. Import "
+            "only the block with the tools or servers."
         )
     sources: list[_ToolSource] = []
     unused: list[tuple[CodeBlock, str, _ToolSource | None]] = []
@@ -234,7 +234,7 @@ def _of_unused(unused: Sequence[tuple[CodeBlock, str, _ToolSource | None]]) -> _
     if len(unused) == 1 and known:
         raise Unreadable(known[0][1])
     sentences = " ".join(f"Block at line {block.line}: {problem}" for block, problem in known[:3])
-    problem = f"None of its {len(unused)} code blocks holds tools or servers."
+    problem = f"None of its {len(unused)} code blocks has tools or servers."
     raise Unreadable(f"{problem} {sentences or f'Import {_FORMS}.'}")
 
 
@@ -320,7 +320,7 @@ def _literal(text: str) -> _ToolSource | None:
 def _notebook(value: Any) -> _ToolSource:
     code, notes = python_values.code_of(value)
     was = _python(code, "")
-    notes += ["To have a function of it run, save it in a .py file."] if was.items else []
+    notes += ["To run one of its functions, save it in a .py file."] if was.items else []
     return _ToolSource("Notebook", was.items, [*notes, *was.notes])
 
 
@@ -371,7 +371,7 @@ def _not_offered(others: Sequence[Function]) -> list[str]:
         return []
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     listed = ", ".join(names[:_MOST_NAMED])
-    return [f"Not offered, because the file says which its tools are: {listed}{more}."]
+    return [f"Not offered, because the file declares its tools: {listed}{more}."]
 
 
 def _merge_schema(function: Function, listed: ImportedTool | None, file: str) -> ImportedTool:
@@ -431,7 +431,7 @@ def _collect(source: _ToolSource, request: _ImportRequest) -> ImportedTools:
         if more := len(full) == request.most:
             others = [] if source.choices else [item, *items_left]
             choices = tuple(islice(source.choices or _choices([*tools, *others]), MOST_TOOLS))
-            notes.append(f"Only the first {request.most:,} are read; pick the ones you want.")
+            notes.append(f"Only the first {request.most:,} are read. Choose the ones you want.")
             break
         tools.append(item) if isinstance(item, ImportedTool) else servers.append(item)
     notes += again.notes()
@@ -476,9 +476,9 @@ class _Duplicates:
     def notes(self) -> list[str]:
         notes = []
         if self.same:
-            notes.append(f"Taken once what stands there again, word for word: {self.same:,} times.")
+            notes.append(f"Identical duplicates skipped: {self.same:,}.")
         if self.empty:
-            notes.append(f"Cases that name no functions, too: {self.empty:,}.")
+            notes.append(f"Cases without functions: {self.empty:,}.")
         return notes
 
 

@@ -195,7 +195,7 @@ class ThrottledProgress:
         left_out = self._left_out + max(0, len(piece) - most)
         piece, self._left_out = piece[-most:], 0
         self._printed += len(piece)
-        return f"[… {left_out:,} characters are left out here …]\n{piece}" if left_out else piece
+        return f"[… {left_out:,} characters omitted …]\n{piece}" if left_out else piece
 
 
 # -- images, recognized by their first bytes

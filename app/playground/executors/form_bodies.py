@@ -35,7 +35,7 @@ _NAME = re.compile(r";\s*(?:file)?name=([^;,]*)", re.I)
 
 @dataclass(frozen=True)
 class _Part:
-    """`kind` is its media type, "" for plain text; `file_name` "" if it is no file."""
+    """`kind` is its media type, "" for plain text; `file_name` "" if it is not a file."""
 
     name: str
     data: bytes

@@ -124,7 +124,7 @@ class Http:
             secrets.append(words[place])
         value = "".join(words)
         if not value.isprintable() or not value.isascii():
-            raise BadInput("A header's key is not plain text on one line. Fix the variable.")
+            raise BadInput("A key for a header is not one line of plain text. Fix the variable.")
         return value
 
 
@@ -133,9 +133,9 @@ def _request_note(tool: Tool, arguments: str) -> Problem:
     try:
         request = request_of(tool.config, arguments)
     except PlaygroundError as error:
-        return Problem("note", f"As written, this call fails: {error}")
+        return Problem("note", f"This call would fail: {error}")
     except ValueError:  # invalid arguments, which the check reports
-        return Problem("note", "The request is made when the arguments are valid.")
+        return Problem("note", "The request is shown when the arguments are valid.")
     styled = {
         parameter.name.lower()
         for parameter in parameters_of(tool.config)
@@ -316,8 +316,8 @@ def _step(step: str, values: dict[str, Any], styled: Mapping[str, HttpParameter]
     done = URL_PLACE.sub(filled, step)
     if done != step and (not done or _leads_away(done)):
         raise BadInput(
-            f"{unquote(done)!r} cannot be part of the URL's path; nothing was sent. Change the"
-            " argument."
+            f"{unquote(done)!r} cannot be part of the URL's path. Nothing was sent. Change the "
+            "argument."
         )
     return done
 
@@ -448,7 +448,7 @@ def _joined_pieces(values: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 def _plain(name: str, value: str) -> str:
     if not value.isascii() or not value.isprintable():
-        sentence = f"The argument for the header {name} has more than plain text on one line"
+        sentence = f"The argument for the header {name} is not one line of plain text"
         raise BadInput(f"{sentence}; nothing was sent.")
     return value
 

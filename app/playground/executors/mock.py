@@ -40,7 +40,7 @@ JSON = "application/json"
 _STEPS = 10
 _MOST_SESSIONS = 1_000
 FAILURE = "The mock failed, as its failure rate asks for; try again."
-NO_CASE = "No case of this mock fits these arguments, and it has no other result."
+NO_CASE = "No case of this mock matches these arguments, and it has no other result."
 
 
 class Mock:
@@ -85,7 +85,7 @@ class Mock:
             empty = []
         verb = "is" if len(empty) == 1 else "are"
         named = ", ".join(empty[:5]) + (", …" if len(empty) > 5 else "")
-        sentence = f"The call leaves out what its result names: {named} {verb} empty there."
+        sentence = f"The result uses arguments that the call left out: {named} {verb} empty."
         problems = (Problem("note", sentence),) if empty else ()
         return CallCheck(problems=problems, parallel_safe=tool.parallel_safe)
 

@@ -14,7 +14,7 @@ from playground.schema.validate import schema_problems
 
 _MOST_SENTENCES = 3
 
-NO_STRUCTURE = "The result has no structured content, which the tool's output schema asks for."
+NO_STRUCTURE = "The result has no structured content, which the tool's output schema requires."
 
 
 async def output_mismatch(invocation: Invocation, result: ToolResult, value: Any) -> str:
@@ -31,7 +31,7 @@ def _mismatch(invocation: Invocation, schema: Any, value: Any) -> str:
     if isinstance(usable, tuple):
         return f"The result was not checked: its output schema cannot be used. {usable[0]}"
     if schema_checks.steps(schema, value) > schema_checks.MAX_STEPS:
-        return "The result was not checked: its output schema would take too long for that."
+        return "The result was not checked: its output schema would take too long to check."
     problems = schema_problems(schema, value, _name)
     if not problems:
         return ""

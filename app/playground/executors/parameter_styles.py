@@ -19,7 +19,7 @@ from playground.schema.http_parameters import HttpParameter
 
 @dataclass(frozen=True)
 class _Style:
-    """A row of RFC 6570's table (appendix A): `first` stands before all, `between` between exploded
+    """A row of RFC 6570's table (appendix A): `first` comes first, `between` between exploded
     items, `delimiter` between those that are not. `named`: each value follows its name, and an
     empty one its name and `if_empty`."""
 
@@ -92,7 +92,7 @@ def write_value(
 ) -> str | None:
     """`value` in the style; None for a list or an object without values, which are not sent.
 
-    Without `name` the values stand alone, as in a step of a path. Names and values are
+    Without `name` the values have no name, as in a step of a path. Names and values are
     percent-encoded, but for the characters `safe`. BadInput if an item cannot be told from its
     separator.
     """
@@ -102,7 +102,7 @@ def write_value(
         texts = [key + (f"={text}" if text else row.if_empty) for key, text in pairs]
         if safe is RAW and any(row.between.strip() in text for text in texts):
             raise BadInput(
-                f"The value of {name} has a {row.between.strip()!r} in it, which ends it."
+                f"The value of {name} has a {row.between.strip()!r} in it, which ends the value."
             )
     else:
         texts = list(_texts(row, explode and not row.named, value, safe))
@@ -170,8 +170,8 @@ def _item(value: Any, separator: str, written: str, safe: str | None) -> str:
     item = encode(text, safe.replace(separator, "") if safe else safe)
     if written in item:
         raise BadInput(
-            f"{text!r} is one of several values that {separator!r} separates, and has that in "
-            "itself; nothing was sent."
+            f"{text!r} is one of several values separated by {separator!r}, but contains "
+            f"{separator!r} itself. Nothing was sent."
         )
     return item
 

@@ -59,14 +59,14 @@ class Executors:
         kind = invocation.tool.answered_by
         executor = self.by_kind.get(kind)
         if executor is None:
-            sentence = f"A {kind} tool is not run by this program; answer the call by hand."
+            sentence = f"This program does not run {kind} tools. Answer the call by hand."
             return text_result(sentence, is_error=True, kind="failed")
         if not TOOL_KINDS[kind].runs:
             invocation.deadline.begun = True
             return await self._within_limits(executor, invocation, report)
         waits = self._places.locked()
         if waits:
-            report(f"Waiting for its turn: {AT_ONCE} other calls run now.", None)
+            report(f"Waiting: {AT_ONCE} other calls are running.", None)
         async with self._places:
             invocation.deadline.begun = True
             if waits:
@@ -137,5 +137,5 @@ def _within(result: ToolResult, most: int) -> ToolResult:
     )
     if size <= most:
         return result
-    sentence = f"The result has {size:,} bytes, more than the {most:,} allowed; ask for less."
+    sentence = f"The result has {size:,} bytes, more than the {most:,} allowed. Ask for less."
     return text_result(sentence, is_error=True, kind="too_large")

@@ -101,7 +101,7 @@ async def checked_address(
     except BadInput as error:
         raise Refused(str(error)) from None
     if not _listed(host, hosts):
-        raise Refused(f"{host} is not among the hosts this tool may reach: {', '.join(hosts)}.")
+        raise Refused(f"{host} is not one of the hosts this tool may reach: {', '.join(hosts)}.")
     port = DEFAULT_PORTS[parts.scheme] if port is None else port
     literal = _literal(host)
     if literal is None and not private and LOCAL_NAME.fullmatch(host):
@@ -127,7 +127,7 @@ def _host(name: str) -> str:
         try:
             return str(ipaddress.IPv4Address(host))
         except ValueError:
-            sentence = f"{name!r} is an address in an odd spelling; write it like 203.0.113.7."
+            sentence = f"{name!r} is an address in an unusual notation. Write it like 203.0.113.7."
             raise BadInput(sentence) from None
     return host
 
@@ -150,7 +150,7 @@ async def _resolved(host: str, port: int, resolve: Resolve) -> list[IPAddress]:
     try:
         words = await resolve(host, port)
     except (OSError, UnicodeError):
-        sentence = f"The name {host} is not known (DNS); check the spelling and your network."
+        sentence = f"The name {host} cannot be resolved (DNS). Check the spelling and your network."
         raise Refused(sentence) from None
     try:
         addresses = [ipaddress.ip_address(word) for word in words]
@@ -159,7 +159,7 @@ async def _resolved(host: str, port: int, resolve: Resolve) -> list[IPAddress]:
             f"The name {host} does not resolve to an IP address. Check the name."
         ) from None
     if not addresses:
-        raise Refused(f"The name {host} has no address; check the spelling.")
+        raise Refused(f"The name {host} has no address. Check the spelling.")
     return addresses
 
 
@@ -208,15 +208,15 @@ def _carried(address: IPAddress) -> Iterator[ipaddress.IPv4Address]:
 
 def _own_fault(address: IPAddress, private: bool) -> Unreachable | None:
     if address in _METADATA or address.is_link_local:
-        return Unreachable("an address where machines of a cloud find their keys")
+        return Unreachable("an address where cloud machines get their keys")
     if address.is_unspecified:
-        return Unreachable("the address of no machine")
+        return Unreachable("an address that no machine has")
     if any(address in block for block in _PRIVATE if block.version == address.version):
         own = Unreachable("an address of this machine or of a private network", True)
         return None if private else own
     if address.is_multicast:
-        return Unreachable("an address of many machines at once")
-    special = Unreachable("an address for special use, not of a public host")
+        return Unreachable("a multicast or broadcast address")
+    special = Unreachable("an address for special use, not a public host")
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None or address in _NAT64:
             return None  # judged by the embedded addresses
@@ -230,4 +230,4 @@ def _closed(host: str, why: Unreachable) -> str:
     refused = f"{host} was not contacted: it is {why.words}."
     if not why.private:
         return f"{refused} Name a public host."
-    return f"{refused} Where this is meant, tick “{MAY_REACH}” for it (in JSON: private)."
+    return f"{refused} If this is intended, tick “{MAY_REACH}” for it (in JSON: private)."

@@ -126,15 +126,15 @@ def connect_reason(error: BaseException) -> str:
     for cause in _causes(error):
         match cause:
             case socket.gaierror():
-                return "the name is not known (DNS); check the spelling and your network."
+                return "the name cannot be resolved (DNS). Check the spelling and your network."
             case ssl.SSLCertVerificationError():
                 reason = getattr(cause, "verify_message", "unknown issuer")
-                return f"its TLS certificate is not trusted ({reason}); check the host name."
+                return f"its TLS certificate is not trusted ({reason}). Check the host name."
             case ssl.SSLError():
-                return "it does not speak TLS there; check the port, or use http://."
+                return "it does not use TLS on this port. Check the port, or use http://."
             case ConnectionRefusedError():
-                return "the connection was refused; is the server running on that port?"
-    return "the connection failed; check the address and your network."
+                return "the connection was refused. Is the server running on that port?"
+    return "the connection failed. Check the address and your network."
 
 
 def closed_early(error: httpx.RemoteProtocolError) -> bool:
@@ -215,8 +215,8 @@ class ProviderResponse:
         if self.status < 400:
             raise self._trouble(
                 "too_large",
-                f"{self._place} sent more than {_size(most)}; the rest was not read. "
-                "Raise the limit if that is what you expect.",
+                f"{self._place} sent more than {_size(most)}; the rest was not read. If you "
+                "expect this, raise the limit.",
             )
 
     async def _unpacked(self) -> AsyncGenerator[bytes, None]:
@@ -229,8 +229,8 @@ class ProviderResponse:
         if coding not in CODINGS:
             raise self._trouble(
                 "not_api",
-                f"{self._place} sent its answer in the coding '{coding}'; ask for "
-                "no compression at the proxy or server in between.",
+                f"{self._place} sent its answer with the encoding '{coding}'. Turn off "
+                "compression at the proxy or server in between.",
                 coding,
             )
         inflate = Decompressor()
@@ -245,7 +245,7 @@ class ProviderResponse:
         try:
             yield from inflate.feed(data)
         except ValueError:
-            raise self._broken("with data that is not compressed as it says") from None
+            raise self._broken("with invalid compressed data") from None
 
     async def _arriving(self) -> AsyncGenerator[bytes, None]:
         """The bytes from the socket, each wait limited. No yield inside the time-out."""
@@ -273,18 +273,18 @@ class ProviderResponse:
             seconds = _seconds(self._limits.idle_s)
             return self._trouble(
                 "timeout",
-                f"{self._place} fell silent for {seconds}; retry, or allow the profile more time "
-                "of silence (Providers).",
+                f"{self._place} sent nothing for {seconds}. Retry, or raise the profile's idle "
+                "timeout (Providers).",
             )
         return self._trouble(
             "timeout",
-            f"{self._place} was not done after {_seconds(self._limits.wall_s)}; "
-            "retry, or raise the time limit.",
+            f"{self._place} took longer than {_seconds(self._limits.wall_s)}. Retry, or raise "
+            "the time limit.",
         )
 
     def _broken(self, where: str) -> NetworkError:
         return self._trouble(
-            "interrupted", f"{self._place} broke off {where}; retry from the same point."
+            "interrupted", f"{self._place} broke off {where}. Retry from the same point."
         )
 
     def _trouble(self, failure: FailKind, message: str, quoted: str = "") -> NetworkError:
@@ -314,7 +314,7 @@ class RelayedResponse:
         except httpx.HTTPError:
             raise NetworkError(
                 "interrupted",
-                f"{self._place} broke off before its answer was complete; retry.",
+                f"{self._place} broke off before its answer was complete. Retry.",
                 status=self.status,
                 began=began,
             ) from None
@@ -506,9 +506,8 @@ class HttpClient:
 def _bad_environment(error: Exception, place: str) -> NetworkError:
     return NetworkError(
         "unreachable",
-        f"cannot reach {place}: the proxy or certificate settings of the environment "
-        f"cannot be used ({type(error).__name__}); fix HTTPS_PROXY, ALL_PROXY or "
-        "SSL_CERT_FILE.",
+        f"cannot reach {place}: the proxy or certificate settings in the environment are invalid "
+        f"({type(error).__name__}). Fix HTTPS_PROXY, ALL_PROXY or SSL_CERT_FILE.",
     )
 
 
@@ -554,7 +553,7 @@ def _uncompressed(headers: Mapping[str, str]) -> dict[str, str]:
 
 def _no_status(status: int, place: str) -> NetworkError:
     return NetworkError(
-        "not_api", f"{place} answered {status}, which ends no request; check the URL."
+        "not_api", f"{place} answered {status}, which is not a final status. Check the URL."
     )
 
 
@@ -567,8 +566,8 @@ def _refuse_status(response: httpx.Response, place: str) -> None:
         target = f" to {location}" if location else ""
         raise NetworkError(
             "redirect",
-            f"{place} redirects{target} (HTTP {status}); not followed. "
-            "Set the profile's base URL to the new address if you trust it.",
+            f"{place} redirects{target} (HTTP {status}); not followed. If you trust the new "
+            "address, set it as the profile's base URL.",
             status=status,
             quoted=location,
             headers=dict(response.headers.items()),
@@ -582,22 +581,22 @@ def _no_head(stage: str, place: str, limits: Limits) -> NetworkError:
             return NetworkError("timeout", _no_first_byte(place, limits))
         case "sending":
             return NetworkError(
-                "timeout", f"{place} had not taken the request after {_seconds(limits.wall_s)}."
+                "timeout", f"{place} had not accepted the request after {_seconds(limits.wall_s)}."
             )
     return NetworkError("unreachable", f"cannot reach {place}: {_no_connection(limits)}")
 
 
 def _no_first_byte(place: str, limits: Limits) -> str:
     return (
-        f"{place} took the request and answered nothing for {_seconds(limits.first_byte_s)}; "
-        "retry, or allow the profile more time for the first byte (Providers)."
+        f"{place} accepted the request but sent nothing for {_seconds(limits.first_byte_s)}. "
+        "Retry, or raise the profile's first-byte timeout (Providers)."
     )
 
 
 def _no_connection(limits: Limits) -> str:
     return (
-        f"no connection within {_seconds(limits.connect_s)}; check the address, or allow the "
-        "profile more time to connect (Providers)."
+        f"no connection within {_seconds(limits.connect_s)}. Check the address, or raise the "
+        "profile's connect timeout (Providers)."
     )
 
 
@@ -608,31 +607,31 @@ def _no_answer(error: Exception, place: str, limits: Limits, arrived: Arrived) -
         case httpx.ConnectTimeout():
             return NetworkError("unreachable", cannot + _no_connection(limits))
         case httpx.ProxyError():
-            return NetworkError("unreachable", f"{cannot}the proxy refused; check HTTPS_PROXY.")
+            return NetworkError("unreachable", f"{cannot}the proxy refused. Check HTTPS_PROXY.")
         case httpx.ConnectError():
             return NetworkError("unreachable", cannot + connect_reason(error))
         case httpx.RemoteProtocolError() if not closed_early(error):
             return NetworkError(
-                "not_api", f"{place} does not speak HTTP; check the port and http:// or https://."
+                "not_api", f"{place} does not use HTTP. Check the port, and http:// or https://."
             )
         case httpx.NetworkError() | httpx.RemoteProtocolError() if arrived.anything:
             return NetworkError(
                 "not_api",
-                f"{place} broke off in the head of its answer; check the port, or retry.",
+                f"{place} broke off in the headers of its answer. Check the port, or retry.",
             )
         case httpx.WriteTimeout():
             return NetworkError(
-                "timeout", f"{place} took no more of the request for {_seconds(WRITE_S)}; retry."
+                "timeout", f"{place} stopped accepting the request for {_seconds(WRITE_S)}. Retry."
             )
         case httpx.NetworkError() | httpx.RemoteProtocolError():
             return NetworkError(
                 "unreachable",
-                f"{place} closed the connection without an HTTP answer; check the port, or retry.",
+                f"{place} closed the connection without an HTTP answer. Check the port, or retry.",
             )
     return NetworkError(
         "bad_request",
-        "The request cannot be written as HTTP; look for line breaks or foreign characters in "
-        "the profile's key, headers and URL.",
+        "The request is not valid HTTP. Check the profile's key, headers and URL for line "
+        "breaks and non-ASCII characters.",
     )
 
 

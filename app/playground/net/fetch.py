@@ -78,7 +78,7 @@ class CheckedTransport(httpx.AsyncBaseTransport):
             except (httpx.ConnectError, httpx.ConnectTimeout):
                 if address == place.addresses[-1]:
                     raise
-        raise AssertionError("a place has an address")
+        raise AssertionError("an address is required")
 
     async def aclose(self) -> None:
         for way in self._ways.values():
@@ -136,7 +136,7 @@ async def fetch(
             data = await _body(response, place, max_bytes, report)
     except TimeoutError:
         sentence = (
-            f"{place} was not done after {timeout_s:g} s; retry, or allow the tool more time."
+            f"{place} took longer than {timeout_s:g} s. Retry, or raise the tool's time limit."
         )
         raise NetworkError("timeout", sentence) from None
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TypeError, ValueError) as error:
@@ -172,7 +172,9 @@ async def _body(
     coding = response.headers.get("content-encoding", "").strip().lower()
     inflate = None if coding in ("", "identity") else Decompressor()
     if inflate is not None and coding not in CODINGS:
-        raise NetworkError("not_api", f"{place} answers in the coding {coding!r}, unasked.")
+        raise NetworkError(
+            "not_api", f"{place} answered with the encoding {coding!r}, which was not requested."
+        )
     length = response.headers.get("content-length", "")
     whole = int(length) if length.isascii() and length.isdigit() and len(length) < 16 else None
     body, came = bytearray(), 0
@@ -182,7 +184,7 @@ async def _body(
             body += piece
             if len(body) > most:
                 sentence = (
-                    f"{place} answers with more than the {most:,} bytes allowed; ask for less."
+                    f"{place} answered with more than the {most:,} bytes allowed. Ask for less."
                 )
                 raise NetworkError("too_large", sentence)
         if report is not None:
@@ -198,23 +200,24 @@ def _trouble(error: Exception, place: str) -> NetworkError:
     match error:
         case httpx.ConnectTimeout():
             sentence = (
-                f"cannot reach {place}: no connection within {CONNECT_S:g} s; check the address."
+                f"cannot reach {place}: no connection within {CONNECT_S:g} s. Check the address."
             )
             return NetworkError("unreachable", sentence)
         case httpx.ConnectError():
             return NetworkError("unreachable", f"cannot reach {place}: {connect_reason(error)}")
         case httpx.LocalProtocolError() | httpx.InvalidURL() | httpx.UnsupportedProtocol():
-            sentence = f"The request to {place} cannot be sent: a header or the URL is not legal."
+            sentence = f"The request to {place} cannot be sent: a header or the URL is invalid."
             return NetworkError("bad_request", sentence)
         case httpx.RemoteProtocolError() if not closed_early(error):
-            return NetworkError("not_api", f"{place} does not speak HTTP as it should; check it.")
+            return NetworkError("not_api", f"{place} sent invalid HTTP. Check the server.")
         case httpx.HTTPError():
             sentence = (
-                f"{place} broke off before its answer was complete; it may have acted all the"
+                f"{place} broke off before its answer was complete. The request may still have "
+                "had an effect."
             )
-            return NetworkError("interrupted", f"{sentence} same.")
+            return NetworkError("interrupted", sentence)
         case ValueError() if not isinstance(error, UnicodeError):
-            sentence = f"{place} sent data that is not compressed as it says."
+            sentence = f"{place} sent invalid compressed data."
             return NetworkError("interrupted", sentence)
     sentence = f"The request to {place} cannot be sent: a header or the URL is not plain text."
     return NetworkError("bad_request", sentence)

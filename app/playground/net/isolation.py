@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 POLICY = b"content-security-policy"
 
 ISOLATED = b"sandbox; default-src 'none'"
-"""The policy of whatever is no page of ours."""
+"""The policy of whatever is not a page of ours."""
 
 HARDENING: Mapping[bytes, bytes] = {
     b"x-content-type-options": b"nosniff",
@@ -60,6 +60,6 @@ def is_for_browsers(name: bytes) -> bool:
 
 
 def isolated(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """`headers` of an answer without those for browsers, and with ours behind them."""
+    """`headers` of an answer without those for browsers, and followed by ours."""
     theirs = [pair for pair in headers if not is_for_browsers(pair[0].lower())]
     return [*theirs, (POLICY, ISOLATED), *HARDENING.items()]

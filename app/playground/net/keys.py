@@ -144,8 +144,8 @@ def check_key_name(name: str) -> None:
     """BadInput if `name` cannot be the name of a key's variable."""
     if not KEY_NAME.fullmatch(name):
         raise BadInput(
-            f"{name[:80]!r} does not look like the name of a key; name a variable with KEY, TOKEN"
-            " or SECRET in it."
+            f"{name[:80]!r} does not look like a key's name. Use a variable with KEY, TOKEN or "
+            "SECRET in its name."
         )
 
 
@@ -181,7 +181,7 @@ class Keys:
         With `base_url` it is confirmed for that address as well.
         """
         if not value.strip():
-            raise BadInput(f"The key for {name} is empty; paste it again.")
+            raise BadInput(f"The key for {name} is empty. Paste it again.")
         if base_url:
             self.confirm(name, base_url)
         self._pasted[name] = value.strip()
@@ -190,7 +190,7 @@ class Keys:
     def confirm(self, name: str, base_url: str) -> None:
         """Records that the user permits sending the key `name` to the origin of `base_url`.
 
-        BadInput if `name` is no key name, or `base_url` is invalid.
+        BadInput if `name` is not a key name, or `base_url` is invalid.
         """
         check_key_name(name)
         self._confirmed.add((name, origin(base_url)))
@@ -231,14 +231,14 @@ class Keys:
         if profile.simulated or not name:
             return ""
         if not self._value(name):
-            return f"There is no {name}: set it in the environment, or add it under Providers."
+            return f"{name} is not set. Set it in the environment, or add it under Providers."
         if self.bound(profile):
             return ""
         try:
             place = origin(profile.base_url)
         except BadInput as error:
             return str(error)
-        return f"{name} is not confirmed for {place}: confirm it under Providers before it is sent."
+        return f"{name} is not confirmed for {place}. Confirm it under Providers first."
 
     def bound(self, profile: Profile) -> bool:
         """Whether the key of `profile` may be sent to its address."""
@@ -271,11 +271,11 @@ class Keys:
         own = place == DEFAULT_ORIGINS.get(name) or self._moved(name) == place
         if not own and (name, place) not in self._confirmed:
             raise BadInput(
-                f"{name} is not for {place} and was not sent; keep this tool's key in a variable "
-                "of its own."
+                f"{name} does not belong to {place} and was not sent. Keep this tool's key in a "
+                "separate variable."
                 if name in DEFAULT_ORIGINS
-                else f"{name} was not sent, for nobody has confirmed it for {place}: save the "
-                "tool, or switch it off and on, at its page."
+                else f"{name} was not sent, because it is not confirmed for {place}. To confirm "
+                "it, save the tool on its page, or switch it off and on."
             )
         return self._sent(name, place)
 
@@ -300,11 +300,12 @@ class Keys:
         """The value, if the connection to `place` is safe for it: https, or a near host."""
         if place.startswith("http:") and not is_near(place):
             raise BadInput(
-                f"{name} was not sent: on the way to {place} anybody could read it. Use https."
+                f"{name} was not sent, because anyone on the way to {place} could read it. Use "
+                "https."
             )
         value = self._value(name)
         if not value:
-            raise BadInput(f"There is no {name}: set it in the environment of this program.")
+            raise BadInput(f"{name} is not set. Set it in the environment of this program.")
         self.learn(value)
         return value
 

@@ -47,7 +47,9 @@ async def streams(
     way = McpTransport(url, private=private, heard=heard, resolve=resolve)
     for name, value in headers.items():
         if not value.isprintable() or not name.isascii() or not name.isprintable():
-            raise BadInput(f"The header {name!r} has a line break or another odd sign in it.")
+            raise BadInput(
+                f"The header {name!r} contains a line break or another invalid character."
+            )
     # A server may be silent while its tool works: the call has its own time limit.
     timeout = httpx2.Timeout(CONNECT_S, read=None)
     transport = cast("httpx2.AsyncBaseTransport", way)  # structural: the class is in an extra
@@ -139,25 +141,26 @@ async def _check(request: httpx2.Request, response: httpx2.Response, place: str)
     if 300 <= status < 400:
         there = response.headers.get("location", "nowhere")[:300]
         sentence = (
-            f"{place} redirects to {there}; it is not followed. Give that URL, if you trust it."
+            f"{place} redirects to {there}; not followed. If you trust that URL, use it instead."
         )
     elif status in (401, 403):
         sentence = (
-            f"{place} refuses us (HTTP {status}). Name the variable of its key in a header, like"
-            " Authorization: Bearer ${NAME}; a login in the browser (OAuth) is not offered."
+            f"{place} refused the request (HTTP {status}). Name the variable of its key in a "
+            f"header, such as Authorization: Bearer ${{NAME}}. Browser login (OAuth) is not "
+            "supported."
         )
     elif _is_no_endpoint(request, response):
         sentence = (
             f"{place} does not accept messages at {request.url.path[:200]} (HTTP {status}): it "
-            "is no"
-            " streamable HTTP endpoint. A server of the older kind (HTTP with SSE, often at /sse)"
-            " is not supported; give the URL of its newer endpoint, often /mcp, or start it by its"
-            " command."
+            "is not a streamable HTTP endpoint. The older HTTP with SSE (often at /sse) is not "
+            "supported. Use the URL of its newer endpoint, often /mcp, or start it by its "
+            "command."
         )
     elif coding not in ("", "identity"):
         # Limits apply to received bytes; decompressed, they could be a thousand times as many.
         sentence = (
-            f"{place} sent {coding[:40]} where no compression was asked for; switch it off there."
+            f"{place} sent {coding[:40]} although no compression was requested. Turn it off on "
+            "the server."
         )
     if sentence:
         await response.aclose()
@@ -189,7 +192,7 @@ def _measured(stream: Any, place: str) -> httpx2.AsyncByteStream:
             async for piece in stream:
                 size += len(piece)
                 if size > MAX_MESSAGE:
-                    sentence = f"{place} sent more than {MAX_MESSAGE // 2**20} MB; ask for less."
+                    sentence = f"{place} sent more than {MAX_MESSAGE // 2**20} MB. Ask for less."
                     raise Refused(sentence)
                 yield piece
 

@@ -1,4 +1,4 @@
-"""Runs what may take long, and only computes, beside the event loop."""
+"""Runs what may take long, and only computes, outside the event loop."""
 
 from __future__ import annotations
 

@@ -52,13 +52,13 @@ def why_not_answered(turn: Turn) -> str:
     protocol = turn.request.protocol
     if EDITORS[protocol].join is None:
         return (
-            f"A call cannot be answered in place of an agent that speaks {FACTS[protocol].title}: "
-            "let it run the call, edit it, or deny it."
+            f"Calls of an agent that uses {FACTS[protocol].title} cannot be answered here. Run, "
+            "edit or deny the call."
         )
     if left_out(turn):
         return (
-            "The answer makes more calls than can be shown, so none of them can be answered here: "
-            "let them run, edit or deny them."
+            "The answer has more calls than can be shown, so none of them can be answered here. "
+            "Run, edit or deny them."
         )
     return ""
 

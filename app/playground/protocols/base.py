@@ -355,7 +355,7 @@ class Advice:
         seconds = self.wait_s(error)
         if not seconds:
             return message
-        unasked = "; not waited for by itself" if seconds > LONGEST_WAIT_S else ""
+        unasked = ", too long for an automatic retry" if seconds > LONGEST_WAIT_S else ""
         return f"{message} It asks to wait {_wait(seconds)}{unasked}."
 
 
@@ -367,8 +367,7 @@ def _wait(seconds: float) -> str:
 
 
 _CHECK_REQUEST = (
-    "Compare the request in the wire view with what it complains about, change the settings, and "
-    "retry."
+    "Check the request in the wire view against this error, change the settings, and retry."
 )
 _WHAT_TO_DO = {
     400: _CHECK_REQUEST,
@@ -402,7 +401,7 @@ def http_sentence(status: int, words: str, advice: Advice | None = None, error: 
         return _end_sentence(words)
     sentence = f"The provider answered with status {status}"
     if words.lstrip()[:1] == "<":
-        sentence = f"{sentence} and a page of HTML or XML, which is no answer of an API."
+        sentence = f"{sentence} and an HTML or XML page instead of an API answer."
     else:
         sentence = f"{sentence}: {_end_sentence(words)}" if words else f"{sentence}."
     return f"{sentence} {what_to_do}".rstrip()
@@ -411,8 +410,8 @@ def http_sentence(status: int, words: str, advice: Advice | None = None, error: 
 def error_sentence(words: str) -> str:
     """A sentence on an error inside an answer whose status was good."""
     if not words:
-        return "The provider broke the answer off with an error. Retry."
-    return f"The provider broke the answer off: {_end_sentence(words)} Retry."
+        return "The provider ended the answer with an error. Retry."
+    return f"The provider ended the answer with an error: {_end_sentence(words)} Retry."
 
 
 def not_api_sentence(api: str, size: int, text: str) -> str:
@@ -426,7 +425,8 @@ def not_api_sentence(api: str, size: int, text: str) -> str:
     start = " ".join(text.split())[:120]
     quoted = f', which begins "{start}"' if start else ""
     return (
-        f"This is no answer of the {api}, but {what}{quoted}. Check the base URL and the protocol."
+        f"This is not an answer of the {api}, but {what}{quoted}. Check the base URL and the "
+        "protocol."
     )
 
 

@@ -99,7 +99,7 @@ def replace_answer(
     """
     sent = _SentBody.read(protocol, body)
     if not answers:
-        raise ValueError("There is no answer to put back.")
+        raise ValueError("There is no answer to restore.")
     if sent is None or not at or not set(at) <= set(range(len(sent.elements))):
         raise ValueError("The body has no such answer.")
     return sent.spliced(_Replacement(sent, sorted(set(at)), answers).slices())
@@ -112,7 +112,7 @@ def add_answers(protocol: str, body: bytes, answers: Sequence[ProviderAnswer]) -
     sent = _SentBody.read(protocol, body)
     sent = sent.with_list() if sent is not None else None
     if sent is None or not sent.has_list:
-        raise ValueError("The body has no messages to go on from.")
+        raise ValueError("The body has no messages to continue from.")
     new = _NewElements(sent)
     for answer in answers:
         new.add(answer)
@@ -426,7 +426,7 @@ def _read_answer(content: bytes) -> tuple[list[str], list[Any]]:
     if not isinstance(value, list):
         value, text = [value], f"[{text}]"
     if not value or not all(isinstance(element, dict) for element in value):
-        raise ValueError("The answer is no JSON object, and no array of some.")
+        raise ValueError("The answer is neither a JSON object nor an array of objects.")
     quoted = Quoted(text)
     return [quoted.member(place) for place in range(len(value))], value
 

@@ -34,7 +34,7 @@ def has_unlocated_call(
     """Whether `value` has a call at no located path.
 
     `calls` are the paths of pieces of calls in it. A path above a call stands for that one alone:
-    another beside it is not located. `begun` are those of pieces that may become calls, and `own`
+    another next to it is not located. `begun` are those of pieces that may become calls, and `own`
     those of calls that the provider runs itself.
     """
     unused, owned = set(calls), set(own)
@@ -106,7 +106,7 @@ def _is_call_type(type_: Any) -> bool:
 
 
 def _says_something(value: Any) -> bool:
-    """Whether any leaf is not empty: a stub without a name is no call."""
+    """Whether any leaf is not empty: a stub without a name is not a call."""
     stack = [value]
     while stack:
         here = stack.pop()

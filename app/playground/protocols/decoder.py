@@ -288,8 +288,8 @@ class EventBuilder:
             stays = _STAYS.get(old, 0) >= _STAYS.get(new, 0)
             self.warn(
                 "reason_changed",
-                f"The finish reason was {self.raw_reason[:80]}, then {raw[:80]}; "
-                f"the {'first' if stays else 'last'} one counts.",
+                f"The finish reason was {self.raw_reason[:80]}, then {raw[:80]}; the "
+                f"{'first' if stays else 'last'} one is used.",
             )
             if stays:
                 return
@@ -307,7 +307,7 @@ class EventBuilder:
 
     def warn_no_opening(self, opening: str) -> None:
         self.warn_once(
-            "no_opening", f"The stream began without {opening}: its beginning may be lost."
+            "no_opening", f"The stream began without {opening}: its beginning may be missing."
         )
 
     def warn_once(self, code: str, message: str) -> None:
@@ -327,7 +327,7 @@ class EventBuilder:
         if count < MOST_ALIKE:
             self._yield(Warned(code, message, meta))
         elif count == MOST_ALIKE:
-            self._yield(Warned(code, message + " There may be more of these.", meta))
+            self._yield(Warned(code, message + " There may be more.", meta))
 
     def end(self, reason: EndReason, meta: Mapping[str, Any], abrupt: bool = False) -> None:
         """Ends well, completing all open parts; but if an event was lost, the answer is interrupted
@@ -335,28 +335,27 @@ class EventBuilder:
         if self._lost:
             self.fail(
                 "interrupted",
-                "An event of the answer could not be read, so something of it may be missing. "
-                "Retry to ask again.",
+                "An event of the answer could not be read, so part of it may be missing. Retry.",
             )
             return
         self._stop_all(complete=True)
         if not self.parts:
-            self.warn("empty_answer", "The model ended its answer without saying anything.")
+            self.warn("empty_answer", "The model's answer is empty.")
         self._tell_left_out()
         self._flag_twins()
         has_call = self.has("call")
         if self._call_mark and not has_call:
             self.warn(
                 "call_as_text",
-                f"The answer has no call, but its text looks like one ({self._call_mark}): nothing "
-                "runs it. The server may need a parser of calls for this model.",
+                f"The answer has no call, but its text looks like one ({self._call_mark}), which "
+                "nothing runs. The server may need a tool-call parser for this model.",
             )
         if reason == "stop" and has_call:
             reason = "calls"
         elif reason == "calls" and not has_call:
             reason = "stop"
             if not self.has("server_call"):
-                self.warn("calls_missing", "The finish reason speaks of calls, but none came.")
+                self.warn("calls_missing", "The finish reason says there are calls, but none came.")
         self._check_usage()
         cost, meta = self._cost(), dict(meta)
         self._yield(ResponseEnded(reason, self.raw_reason, self.usage, cost, meta, abrupt))
@@ -395,8 +394,8 @@ class EventBuilder:
             calls = "1 call" if count == 1 else f"{count:,} calls"
             self.warn(
                 CALLS_LEFT_OUT,
-                f"This answer made {calls} more than the {most:,} that are taken of one. What is "
-                "beyond is kept as bytes alone (Wire): none of it runs or goes back to the model.",
+                f"This answer made {calls} more than the limit of {most:,}. The rest is kept "
+                "only as bytes (Wire): it does not run and is not sent back to the model.",
                 count=count,
                 most=most,
             )
@@ -418,7 +417,8 @@ class EventBuilder:
             none: dict[str, Any] = dict.fromkeys(odd)
             self.usage = replace(self.usage, **none)
             message = (
-                f"The provider's counts cannot be ({', '.join(odd)}); they are taken as unknown."
+                f"The provider's token counts are impossible ({', '.join(odd)}) and treated as "
+                "unknown."
             )
             self.warn("odd_usage", message)
 
@@ -450,7 +450,7 @@ def meaning_of(raw: str, meaning: Meaning) -> Meaning:
 
 def is_server_call(kind: PartKind, part: PartEnded) -> bool:
     """Whether the provider ran a tool. An MCP server's tool list, an item of its own in Responses,
-    is no call."""
+    is not a call."""
     return kind == "server_call" and block_type(part) != "mcp_list_tools"
 
 
@@ -471,7 +471,7 @@ DONE = "[DONE]"
 _FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}:[^{}\"]*")
 """A line with an unknown field, which readers of event streams ignore."""
 _ALIVE = re.compile(r"(?:ping|pong|keep-?alive|heartbeat|(?:openrouter )?processing)", re.I)
-"""Keep-alive words of gateways; any other text that is no JSON is a lost event."""
+"""Keep-alive words of gateways; any other text that is not JSON is a lost event."""
 _QUIET_TYPE = re.compile(r"(?:^|[._])(?:ping|keep_?alive|heartbeat|rate_limits)(?:$|[._])")
 """Types of unknown events that concern the connection or the account, not the answer."""
 
@@ -564,7 +564,7 @@ class BodyDecoder:
         if not frame.sound:
             if frame.kind in ("sse", "json"):
                 self._answer.doubt()
-            self._answer.warn("bad_utf8", "Bytes that are no UTF-8 are shown as U+FFFD.")
+            self._answer.warn("bad_utf8", "Bytes that are not UTF-8 are shown as U+FFFD.")
         named = frame.event + (frame.data if frame.kind == "comment" else "")
         if len(named.splitlines()) > 1:
             self._answer.leave_unread()  # of more line ends than the specification has
@@ -593,12 +593,12 @@ class BodyDecoder:
         places = self._answer.places
         first = len(places) if places is not None else 0
         if not isinstance(value, dict):
-            self._answer.warn("not_an_object", "An event that is no JSON object was left out.")
+            self._answer.warn("not_an_object", "An event that is not a JSON object was left out.")
         elif self._status >= 400:
             self._told = self._told or read_error(value, expected=True)
         elif self._answer.done:
             self._answer.leave_unread()
-            self._answer.warn("after_end", "Something came after the end of the answer.")
+            self._answer.warn("after_end", "Data came after the end of the answer.")
         else:
             self._take_object(value, data, frame.event)
         if places is not None and self._status < 400:
@@ -627,7 +627,7 @@ class BodyDecoder:
             self._text = self._text or frame.data
             if not _ALIVE.fullmatch(frame.data.strip()):
                 self._answer.lose()
-            self._answer.warn("bad_json", "An event that is no JSON was left out.")
+            self._answer.warn("bad_json", "An event that is not JSON was left out.")
 
     def _take_object(self, value: dict[str, Any], text: str, event: str) -> None:
         took = self._reader.read(value, text, event)
@@ -654,7 +654,7 @@ class BodyDecoder:
         if self._answer.done:
             # One marker after the end is a gateway repeating the end.
             if self._markers > 1:
-                self._answer.warn("after_end", "Something came after the end of the answer.")
+                self._answer.warn("after_end", "Data came after the end of the answer.")
         elif self._status < 400 and self._known:
             self._finish(marker=True)
 
@@ -670,7 +670,7 @@ class BodyDecoder:
         if self._known and self._status < 400:
             code = "after_end" if self._answer.done else "stray_text"
             start = " ".join(frame.data.split())[:80]
-            self._answer.warn(code, f'Between the events stood something else: "{start}".')
+            self._answer.warn(code, f'There was other data between the events: "{start}".')
 
     def _fail_too_large(self, frame: Frame) -> None:
         size = frame.end - frame.start
@@ -692,13 +692,13 @@ class BodyDecoder:
         if not answer.raw_reason:
             answer.fail(
                 "interrupted",
-                "The answer stopped without a finish reason. Retry to ask again.",
+                "The answer stopped without a finish reason. Retry.",
             )
         elif answer.raw_reason.lower() in FAILED_REASONS:
             answer.fail("error", error_sentence(f"finish reason {answer.raw_reason}"))
         else:
             if not marker:
-                answer.warn("no_marker", "The closing marker is missing; the answer is whole.")
+                answer.warn("no_marker", "The end marker is missing; the answer is complete.")
             if abrupt:
                 answer.warn(
                     "unclean_close",
@@ -723,7 +723,7 @@ class BodyDecoder:
             self._finish(marker=not self._reader.marked, abrupt=not clean)
         elif self._known or ((self._cut or not clean) and not self._text):
             self._reader.settle(whole=False)
-            answer.fail("interrupted", "The answer broke off. Retry to ask again.")
+            answer.fail("interrupted", "The answer broke off. Retry.")
         else:
             size = self._size if self._text else 0
             message = not_api_sentence(self._reader.api, size, self._text)
@@ -732,7 +732,7 @@ class BodyDecoder:
 
 def _says_nothing(line: str) -> bool:
     """Whether an invalid line cannot be content of an answer: an unknown field, a keep-alive, or
-    JSON that is no object."""
+    JSON that is not an object."""
     if not line or _FIELD.fullmatch(line) or _ALIVE.fullmatch(line):
         return True
     try:

@@ -151,7 +151,7 @@ class EditableAnswer:
             editable.fixed = frame.end <= passed
             editable.places = by_span.pop((frame.start, frame.end), [])
         if by_span:
-            raise ValueError("Frames of this answer are inside of others: it cannot be edited.")
+            raise ValueError("This answer has nested frames, so it cannot be edited.")
         # An unreadable frame after the first removed call may be a piece of that call.
         for editable in self.frames[self._first_taken() :]:
             if editable.kind in ("sse", "json", "text", "too_large") and not editable.readable:

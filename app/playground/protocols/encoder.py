@@ -107,7 +107,9 @@ class Ids:
         self._changed += 1
         many = self._changed > 1
         subject = f"The ids of {self._changed} calls were" if many else "The id of one call was"
-        self._notes.add(f"{subject} changed: {self._limit.says}, and each only once.", "ids")
+        self._notes.add(
+            f"{subject} changed: {self._limit.says}, and accepts each only once.", "ids"
+        )
 
     def _allowed(self, call_id: str, limit: CallIdLimit) -> str:
         if limit.pattern.fullmatch(call_id):
@@ -121,10 +123,10 @@ _ORIGINS: Mapping[Origin, str] = {
     "address": "from another address",
     "model": "from another model",
 }
-CUT = "were cut off before their end"
+CUT = "were incomplete"
 HALVES = (
-    "Halves of surrogate pairs, which are no characters, were sent as U+FFFD: servers refuse a "
-    "body with them."
+    "Halves of surrogate pairs, which are not characters, were sent as U+FFFD, because servers "
+    "refuse them."
 )
 
 
@@ -154,7 +156,7 @@ def own_members(
 ) -> dict[str, Any]:
     """Further members of an imported piece: sent back only in its own protocol."""
     if meta and part.protocol != where:
-        notes.add(f"Left out: {_list_names(meta)}, which came by {part.protocol}.")
+        notes.add(f"Left out: {_list_names(meta)}, which came from {part.protocol}.")
         return {}
     return dict(meta)
 
@@ -177,7 +179,7 @@ def own_block(block: Mapping[str, Any], part: MessagePart, where: str, notes: No
     if part.protocol == where:
         return [dict(block)]
     kind = str(block.get("type") or next(iter(block), "empty"))[:40]
-    notes.add(f"Left out: a piece of the kind {kind}, which came by {part.protocol}.")
+    notes.add(f"Left out: content of the kind {kind}, which came from {part.protocol}.")
     return []
 
 
@@ -210,7 +212,7 @@ def tool_extra(tool: Tool, where: str, notes: Notes) -> dict[str, Any]:
     """The members of a tool's definition that are specific to `where`."""
     for protocol, members in tool.extra.items():
         if protocol != where and members:
-            notes.add(f"Left out of the tools: {_list_names(members)}, which {protocol} has.")
+            notes.add(f"Left out of the tools: {_list_names(members)}, which only {protocol} has.")
     return dict(tool.extra.get(where) or {})
 
 
@@ -293,8 +295,9 @@ def with_sound_arguments(request: ModelRequest, notes: Notes) -> ModelRequest:
                 text, problem = sound_arguments(part.text)
                 if problem:
                     notes.add(
-                        f"The arguments of {part.name[:80] or 'a call'} are not a JSON object: "
-                        f"sent as {{}}, with what the model wrote in the result. {problem}"
+                        f"The arguments of {part.name[:80] or 'a call'} are not a JSON object. "
+                        f"They were sent as {{}}, with the original text in the result. "
+                        f"{problem}"
                     )
                 if not problem and whole_characters(part.text) != part.text:
                     notes.add(HALVES)
@@ -349,7 +352,7 @@ def _with_text(part: MessagePart, text: str) -> MessagePart:
 def no_tools_note(request: ModelRequest, notes: Notes) -> None:
     """Why no tool is sent although there are some or one is required."""
     if request.tools:
-        notes.add("No tool is allowed, so none is sent.")
+        notes.add("No tool is allowed, so none was sent.")
     if request.choice.forced:
         notes.add("The tool choice was left out: there is no tool to choose from.")
 
@@ -358,8 +361,8 @@ def freeform_note(tool: Tool, where: str, notes: Notes) -> None:
     """Notes a free-form tool in a protocol without them: it is sent as a function."""
     if tool.format is not None:
         notes.add(
-            f"{where} has no free-form tools: {tool.name} was sent as a tool with one text, and "
-            "the model is held to no grammar."
+            f"{where} has no free-form tools. {tool.name} was sent as a tool with one text "
+            "argument, and no grammar is enforced."
         )
 
 
@@ -368,7 +371,7 @@ def error_text(part: MessagePart, where: str, notes: Notes) -> str:
     text = "\n".join(piece.text for piece in part.content if piece.type == "text")
     if not part.is_error:
         return text
-    notes.add(f"{where} has no is_error: the text of a failed result says it.")
+    notes.add(f"{where} has no is_error field. A failed result says so in its text.")
     if text.startswith("Error"):
         return text
     return f"Error: {text}" if text else "Error"

@@ -177,7 +177,7 @@ def _written_below(node: Node) -> Iterator[tuple[Place, Any, str]]:
 
 
 def nodes(schema: Any, *, strict: bool = False) -> list[Node]:
-    """All schemas in `schema`, without following refs; none if it is no object."""
+    """All schemas in `schema`, without following refs; none if it is not an object."""
     is_object = isinstance(schema, Mapping)
     return walk_nodes(schema, _written_below, strict=strict) if is_object else []
 
@@ -484,7 +484,7 @@ def odd_format(formats: Sequence[str]) -> Callable[[Node], bool]:
 
 
 def neighbours(*allowed: str) -> Callable[[Node], Match]:
-    """The keywords beside a `$ref`, except these, and the last step of the ref."""
+    """The keywords next to a `$ref`, except these, and the last step of the ref."""
 
     def find(node: Node) -> Match:
         beside = sorted(node.keys.keys() - {"$ref", *allowed}) if "$ref" in node.keys else ()
@@ -576,7 +576,7 @@ def too_many_tools(
     def find(tools: Sequence[SentTool]) -> Match:
         return len(tools) > most and {"count": len(tools)}
 
-    says = f"takes {most} tools in a request, not {{count}}"
+    says = f"accepts {most} tools in a request, not {{count}}"
     return Limit(says, find, source, refusal, param=param, code=code, subject="count")
 
 
@@ -587,8 +587,8 @@ def equal_names(source: Citation, refusal: str = "", param: str = "") -> Limit[A
         counts = Counter(tool.name for tool in tools)
         return [{"name": name} for name in sorted(counts) if counts[name] > 1]
 
-    outcome = "the request is refused" if refusal else "nobody can tell which is called"
-    says = f"The name {{name!r}} stands twice: {outcome}"
+    outcome = "the request is refused" if refusal else "it is unclear which tool is called"
+    says = f"The name {{name!r}} occurs twice: {outcome}"
     severity: Severity = "refused" if refusal else "weak"
     return Limit(says, find, source, refusal, severity, pointer="/name", param=param)
 
@@ -609,7 +609,7 @@ def lacks_strict(says: str, source: str) -> Limit[SentTool]:
 
 
 LACKS_EAGER: Limit[SentTool] = Limit(
-    "Arguments as they are written, unchecked, can be asked of Anthropic alone",
+    "Only Anthropic can stream arguments unchecked",
     lambda tool: tool.eager,
     Citation(
         "https://platform.claude.com/docs/en/agents-and-tools/tool-use/fine-grained-tool-streaming"

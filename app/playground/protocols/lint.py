@@ -122,16 +122,16 @@ def _plain(all_findings: Sequence[Finding]) -> Assessment:
     for finding in all_findings:
         if finding.severity == "ignored":
             return Assessment("partly", finding.message)
-    return Assessment("yes", "The request is taken as it is.")
+    return Assessment("yes", "The request is accepted.")
 
 
 def _strict(tool: Tool, all_findings: Sequence[Finding]) -> Assessment:
     """`all_findings` are those of the tool with strict mode on; a rewrite makes it partly."""
     if tool.format is not None:
-        return Assessment("no", "A free-form tool has no schema to be strict about.")
+        return Assessment("no", "A free-form tool has no schema, so strict mode does not apply.")
     against = [finding for finding in all_findings if finding.severity == "refused"]
     if not against:
-        return Assessment("yes", "Strict mode takes the schema.")
+        return Assessment("yes", "Strict mode accepts the schema.")
     fixable = all(finding.fix for finding in against)
     return Assessment("partly" if fixable else "no", against[0].message)
 
@@ -226,7 +226,8 @@ def weak_spots(tool: Tool) -> list[Finding]:
     tokens = estimate_tokens(tool, "openai_chat")
     if tokens > MOST_TOKENS:
         message = (
-            f"This tool takes about {tokens:,} tokens of every request; models read less well."
+            f"This tool adds about {tokens:,} tokens to every request. Models follow shorter "
+            "tools better."
         )
         result.append(_weak(message, "", FEW))
     return result
@@ -239,7 +240,9 @@ def _weak(message: str, where: str, source: str = ADVICE) -> Finding:
 def _of_name(tool: Tool) -> Iterator[Finding]:
     name = tool.name.lower()
     if name in _VAGUE or _NUMBERED.fullmatch(name):
-        message = f"The name {tool.name!r} tells little: name what the tool does, like get_weather."
+        message = (
+            f"The name {tool.name!r} says little. Name what the tool does, such as get_weather."
+        )
         yield _weak(message, "/name")
 
 
@@ -251,7 +254,7 @@ def _of_description(tool: Tool) -> Iterator[Finding]:
         )
     elif len(text) < SHORTEST_DESCRIPTION or text.lower() == tool.name.lower().replace("_", " "):
         yield _weak(
-            "The description tells little: say when to call the tool and what comes back.",
+            "The description says little. Say when to call the tool and what it returns.",
             "/description",
         )
 
@@ -264,20 +267,22 @@ def _of_parameters(all_nodes: Sequence[Node]) -> list[Finding]:
         result.append(_weak(several if len(bare) > 1 else single, bare[0][1]))
     if mixed := [(at(node.place), _where(node)) for node in all_nodes if _is_union(node)]:
         places = "" if len(mixed) == 1 else f", and at {len(mixed) - 1} more places"
-        message = f"Several kinds of value are possible{mixed[0][0]}{places}: models mix them up; "
-        result.append(_weak(message + "use one kind, or a tool for each.", mixed[0][1]))
+        message = f"Several kinds of value are possible{mixed[0][0]}{places}: models confuse them. "
+        result.append(_weak(message + "Use one kind, or one tool for each.", mixed[0][1]))
     root = all_nodes[0]
     if len(root.properties) > MOST_PARAMETERS:
-        message = f"The tool has {len(root.properties)} parameters: more than {MOST_PARAMETERS} "
-        result.append(_weak(message + "are often mixed up.", "/parameters/properties"))
+        message = f"The tool has {len(root.properties)} parameters. Models often "
+        result.append(
+            _weak(message + f"confuse more than {MOST_PARAMETERS}.", "/parameters/properties")
+        )
     for node in all_nodes:
         result += _of_node(node)
     if all_nodes[-1].depth > DEEPEST:
         deepest = max(all_nodes, key=lambda node: node.depth)
         message = (
-            f"The schema is nested {deepest.depth} levels deep{at(deepest.place)}: models lose "
+            f"The schema is nested {deepest.depth} levels deep{at(deepest.place)}: models make "
         )
-        result.append(_weak(message + "their way below five; flatten it.", _where(deepest)))
+        result.append(_weak(message + "more mistakes below five. Flatten it.", _where(deepest)))
     return result
 
 
@@ -301,9 +306,9 @@ def _of_node(node: Node) -> Iterator[Finding]:
     enum = node.keys.get("enum")
     if isinstance(enum, list) and len(enum) > MOST_ENUM:
         message = (
-            f"The enum{at(node.place)} has {len(enum)} values: beyond {MOST_ENUM} a text and a "
+            f"The enum{at(node.place)} has {len(enum)} values: for more than {MOST_ENUM}, a text "
         )
-        yield _weak(message + "check in the tool serve better.", _where(node))
+        yield _weak(message + "with a check in the tool works better.", _where(node))
     yield from _mismatches(node)
 
 
@@ -407,13 +412,13 @@ def twins(tools: Sequence[Tool]) -> Iterator[Finding]:
                 continue
             if _lookalike_key(first.name) == _lookalike_key(second.name):
                 message = (
-                    f"{first.name!r} and {second.name!r} look alike: give one a name of its own."
+                    f"{first.name!r} and {second.name!r} are similar. Give one a different name."
                 )
                 yield _weak(message, "/name")
             elif _is_alike(first.description, second.description):
                 message = (
-                    f"{first.name!r} and {second.name!r} are described alike: "
-                    "say when to call which."
+                    f"{first.name!r} and {second.name!r} have similar descriptions. Say when to "
+                    "call which."
                 )
                 yield _weak(message, "/description")
 
@@ -440,9 +445,9 @@ def too_many(tools: Sequence[Tool]) -> Iterator[Finding]:
     if len(tools) > MOST_TOOLS:
         tokens = sum(estimate_tokens(tool, "openai_chat") for tool in tools)
         message = (
-            f"These are {len(tools)} tools, about {tokens:,} tokens: beyond {MOST_TOOLS} models "
+            f"There are {len(tools)} tools, about {tokens:,} tokens: with more than {MOST_TOOLS}, "
         )
-        yield _weak(message + "choose worse; allow fewer at a time.", "", FEW)
+        yield _weak(message + "models choose less well. Allow fewer at a time.", "", FEW)
 
 
 # Estimates how many tokens a tool takes in every request, without a tokenizer.

@@ -67,7 +67,7 @@ def in_own_words(protocol: str, request: ModelRequest) -> ModelRequest:
         for place, about in _subjects(protocol, param, value):
             if about in sources:
                 raise BadInput(
-                    f"params: {sources[about]} and {place} say the same; leave one of them out."
+                    f"params: {sources[about]} and {place} set the same parameter. Leave one out."
                 )
             sources[about] = place
         for name, form in _as_sent(protocol, param, value):
@@ -192,7 +192,7 @@ def _thinking(protocol: str, name: str, value: Any) -> tuple[str, Any]:
         case int(tokens) if words.budgeted:
             return "thinking", tokens
     raise BadInput(
-        f"params: {protocol} cannot be told what {name} asks for here; leave it out, or say it by "
+        f"params: {protocol} cannot express this value of {name}. Leave it out, or use "
         f"{words.thinking}."
     )
 
@@ -229,6 +229,6 @@ def _count(value: Any) -> int | None:
 
 def _refused(protocol: str, name: str) -> BadInput:
     return BadInput(
-        f"params: {protocol} has no {name[:80]} and nothing that says the same; leave it out, or "
-        "put it into extra to have it sent as it is."
+        f"params: {protocol} has no {name[:80]} and no equivalent. Leave it out, or put it into "
+        "extra to send it unchanged."
     )

@@ -96,14 +96,14 @@ def why_not_imported(kind: str, who: Runner) -> str:
     """A sentence on who runs the tools of the type `kind`, and why none is imported."""
     match who:
         case "provider":
-            return f"A tool of the type {kind!r} is run by its provider; it cannot be imported."
+            return f"A tool of the type {kind!r} is run by its provider, so it cannot be imported."
         case "client":
             return (
-                f"A tool of the type {kind!r} is run by the client, by a schema that only the"
-                " provider's models know; it cannot be imported."
+                f"A tool of the type {kind!r} is run by the client with a schema that only the "
+                "provider's models know, so it cannot be imported."
             )
         case "either":
             return (
-                f"A tool of the type {kind!r} is run by the client or by its provider, which its"
-                " entry does not say, and it has no schema; it cannot be imported."
+                f"A tool of the type {kind!r} has no schema, and its entry does not say who runs "
+                "it, so it cannot be imported."
             )

@@ -45,5 +45,5 @@ def codec(name: str) -> Codec:
     match = CODECS.get(name)
     if match is None:
         names = ", ".join(CODECS)
-        raise BadInput(f"This version does not speak the protocol {name!r}: choose one of {names}.")
+        raise BadInput(f"This version does not support the protocol {name!r}. Choose from {names}.")
     return match

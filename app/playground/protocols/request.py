@@ -140,8 +140,8 @@ class RequestNotes:
         if image is None:
             kind = str(body.get("type") or next(iter(body), "empty"))[:40]
             self.add(
-                f"A piece of kind {kind} is not shown, for only text and whole images are read; it "
-                f"is kept as it came and goes back to {self.protocol} alone."
+                f"Content of the kind {kind} is not shown, because only text and complete images "
+                f"are supported. It is kept unchanged and sent back only to {self.protocol}."
             )
         return image
 
@@ -371,7 +371,7 @@ def params_of(body: Body, **words: str) -> dict[str, Any]:
 
 
 def call_part(call_id: str, name: object, arguments: object) -> MessagePart:
-    """A tool call. Arguments that are no string are written as JSON."""
+    """A tool call. Arguments that are not strings are written as JSON."""
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments or {}, ensure_ascii=False, separators=(",", ":"))
     return MessagePart("call", arguments, str(name or ""), call_id)
@@ -399,11 +399,13 @@ def openai_choice(body: Body, notes: RequestNotes) -> ToolChoice:
             return ToolChoice(allowed=names, parallel=parallel)
         case dict() if kind := _hosted_kind(choice):
             reason = _not_ours(kind)
-            notes.add(f"A choice of the type {kind!r} was left out, it is auto here: {reason}")
+            notes.add(
+                f"A tool choice of the type {kind!r} was left out, so it is auto here: {reason}"
+            )
             return ToolChoice(parallel=parallel)
         case dict() if name := _name(choice):
             return ToolChoice("tool", name, parallel=parallel)
-    notes.add("The tool choice was not understood; it is auto here.")
+    notes.add("The tool choice is unknown, so it is auto here.")
     return ToolChoice(parallel=parallel)
 
 
@@ -411,7 +413,7 @@ _NOT_OURS: Mapping[Runner | None, str] = {
     "provider": "tools that the provider runs are not imported.",
     "client": "tools that the client runs without a schema of them are not imported.",
     "either": "tools without a schema are not imported.",
-    None: "tools of that type are not known here.",
+    None: "tools of that type are not supported here.",
 }
 _CHOSEN = frozenset(("", "function", "custom", "tool", "auto", "any", "required", "none"))
 """Types of choices among the request's own tools, of any server."""
@@ -511,7 +513,7 @@ class RequestChanges:
 
 
 def request_changes(before: RequestSent, now: RequestSent) -> RequestChanges | None:
-    """The differences of `now` from `before`. None if a body is no JSON object, or if their
+    """The differences of `now` from `before`. None if a body is not a JSON object, or if their
     protocols differ."""
     old, new = _body(before), _body(now)
     if old is None or new is None or before.protocol != now.protocol:

@@ -140,7 +140,7 @@ def inline_refs(schema: Mapping[str, Any]) -> Rewrite:
 
 
 def _too_large(schema: Mapping[str, Any]) -> Rewrite:
-    sentence = f"{_UNCHANGED}: with its references written out the schema has more than "
+    sentence = f"{_UNCHANGED}: with its references expanded, the schema has more than "
     return Rewrite(schema, (f"{sentence}{MOST_NODES:,} values.",))
 
 
@@ -186,7 +186,7 @@ class Strict:
             try:
                 root = inline(root, self.losses)
             except SchemaTooLarge:
-                self.losses.add("The schema is too large with its references written out", ())
+                self.losses.add("The schema is too large when its references are expanded", ())
         root = self.folded(root, ())
         for key in _ROOT_ONLY:
             if key in root:
@@ -217,7 +217,7 @@ class Strict:
         if "$ref" in node:
             beside = sorted(node.keys() - {"$ref", *ANNOTATIONS})
             if beside:
-                self.losses.add(f"{', '.join(beside)} beside $ref is no longer checked", place)
+                self.losses.add(f"{', '.join(beside)} next to $ref is no longer checked", place)
             return {"$ref": node["$ref"]}
         dropped = self.drop(node, place)
         self.choices(node, place)
@@ -233,7 +233,7 @@ class Strict:
     def folded(self, schema: Mapping[str, Any], place: Place) -> dict[str, Any]:
         node, complete = merge_all_of(schema)
         if not complete:
-            self.losses.add("allOf is dropped where its parts do not fit into one", place)
+            self.losses.add("allOf is dropped where its parts cannot be merged", place)
         return node
 
     def drop(self, node: dict[str, Any], place: Place) -> dict[str, Any]:
@@ -272,10 +272,10 @@ class Strict:
             several = list(branches_of(node, "oneOf"))
             del node["oneOf"]
             if "anyOf" in node:
-                self.losses.add("oneOf beside anyOf is dropped", place)
+                self.losses.add("oneOf next to anyOf is dropped", place)
             else:
                 if not exclude_each_other(several):
-                    self.losses.add("A value may fit several choices of what was oneOf", place)
+                    self.losses.add("A value may match several choices of the former oneOf", place)
                 node["anyOf"] = several
         if "anyOf" not in node:
             return
@@ -296,12 +296,12 @@ class Strict:
             return {"type": kinds[0] if len(kinds) == 1 else kinds, **node}
         for key, kind in (("properties", "object"), ("required", "object"), ("items", "array")):
             if key in node:
-                self.losses.add(f"Nothing but {'an ' + kind} is taken", place)
+                self.losses.add(f"Only {'an ' + kind} is accepted", place)
                 return {"type": kind, **node}
         return self.anything(node, place)
 
     def anything(self, node: Mapping[str, Any], place: Place) -> dict[str, Any]:
-        self.losses.add("Lists and objects are no longer taken", place)
+        self.losses.add("Lists and objects are no longer accepted", place)
         return {"type": list(_ANYTHING), **node}
 
     def close(self, node: dict[str, Any], place: Place) -> None:
@@ -313,10 +313,10 @@ class Strict:
         )
         for name in required:
             if name not in properties:
-                self.losses.add(f"{name!r} is required and was not described", place)
+                self.losses.add(f"{name!r} is required but was not described", place)
                 properties[name] = {}
         if node.get("additionalProperties") is not False:
-            self.losses.add("Properties that are not named are no longer taken", place)
+            self.losses.add("Unnamed properties are no longer accepted", place)
         members: dict[str, Any] = {}
         for name, prop in properties.items():
             below = (*place, "properties", name)
@@ -426,7 +426,7 @@ class Gemini:
     def folded(self, schema: Mapping[str, Any], place: Place) -> dict[str, Any]:
         node, complete = merge_all_of(schema)
         if not complete:
-            self.losses.add("allOf is dropped where its parts do not fit into one", place)
+            self.losses.add("allOf is dropped where its parts cannot be merged", place)
         return node
 
     def bounds(self, node: dict[str, Any], place: Place) -> None:
@@ -457,7 +457,7 @@ class Gemini:
             value for value in values if kinds is None or kind_of(value) in _widen_kinds(kinds)
         ]
         if "" in values:
-            self.losses.add("The empty text in an enum is no longer taken", place)
+            self.losses.add("The empty text in an enum is no longer accepted", place)
             values = [value for value in values if value != ""]
         del node["enum"]
         texts = [value for value in values if isinstance(value, str)]
@@ -475,7 +475,7 @@ class Gemini:
                     self.losses.add(f"The {kind} in an enum is no longer the only one", place)
                     choices.append({"type": kind})
         if len(choices) > _MOST_CHOICES or not choices:
-            self.losses.add("An enum of other values than texts is dropped", place)
+            self.losses.add("An enum with values other than texts is dropped", place)
             return
         node.pop("type", None)
         if len(choices) == 1:
@@ -483,7 +483,7 @@ class Gemini:
                 pick = {"minimum": max, "maximum": min}.get(key)
                 node[key] = pick(value, node[key]) if pick and key in node else value
         elif "anyOf" in node or "oneOf" in node:
-            self.losses.add("An enum beside anyOf is dropped", place)
+            self.losses.add("An enum next to anyOf is dropped", place)
         else:
             node["anyOf"] = choices
 
@@ -492,10 +492,10 @@ class Gemini:
         if "oneOf" in node:
             several = node.pop("oneOf")
             if "anyOf" in node:
-                self.losses.add("oneOf beside anyOf is dropped", place)
+                self.losses.add("oneOf next to anyOf is dropped", place)
             else:
                 if not exclude_each_other(several):
-                    self.losses.add("A value may fit several choices of what was oneOf", place)
+                    self.losses.add("A value may match several choices of the former oneOf", place)
                 node["anyOf"] = list(several)
         kinds = node.get("type")
         if not isinstance(kinds, list):
@@ -506,7 +506,7 @@ class Gemini:
             if real and "null" in kinds:
                 node["nullable"] = True
         elif "anyOf" in node:
-            self.losses.add("A list of types beside anyOf is dropped", place)
+            self.losses.add("A list of types next to anyOf is dropped", place)
             del node["type"]
         else:
             del node["type"]
@@ -521,7 +521,7 @@ class Gemini:
             if key in UNJUDGED or (value is True and key == "additionalProperties"):
                 continue
             if key == "additionalProperties" and value is False:
-                self.losses.add("Properties that are not named are no longer refused", place)
+                self.losses.add("Unnamed properties are no longer refused", place)
                 continue
             if not key.startswith("x-"):
                 self.losses.add(f"{key} is no longer checked", place)
@@ -561,7 +561,7 @@ class Gemini:
             properties.setdefault(name, {})
         if "type" not in node and (properties or "items" in node):
             node["type"] = kind = "object" if properties else "array"
-            self.losses.add(f"Nothing but an {kind} is taken", place)
+            self.losses.add(f"Only an {kind} is accepted", place)
         if node.get("type") == "array":
             node["items"] = self.of(node.get("items", {}), (*place, "items"))
         else:

@@ -86,7 +86,7 @@ def changed_within(
     place: Place = (),
 ) -> dict[str, Any]:
     """`schema` with each schema inside it changed, inner before outer. Does not follow refs; a
-    schema that is no object stays unchanged."""
+    schema that is not an object stays unchanged."""
     result = dict(schema)
     for inner, node in subschemas(schema, place):
         if not isinstance(node, Mapping):
@@ -304,7 +304,7 @@ def spread_any_of(node: dict[str, Any], losses: Losses, place: Place) -> list[An
     ]
     if all(branch is not None for branch in both):
         return both
-    losses.add(f"{', '.join(rest)} beside anyOf is no longer checked", place)
+    losses.add(f"{', '.join(rest)} next to anyOf is no longer checked", place)
     return several
 
 
@@ -390,7 +390,7 @@ class _Inliner:
     def looped(self, ref: str, beside: Mapping[str, Any], place: Place) -> Any:
         """A recursive ref has no finite expansion."""
         if self.cut:
-            self.losses.add(f"What {ref} names, which refers to itself, is taken unchecked", place)
+            self.losses.add(f"The schema {ref}, which refers to itself, is not checked", place)
             return {
                 key: member for key, member in beside.items() if key in ("title", "description")
             }

@@ -312,7 +312,7 @@ Rule = Callable[[Any, str], BadRequest | None]
 class Shape:
     """The specification of a JSON value.
 
-    `kind` are its types (`object`: any; bool is no int), and `name` is the provider's name for
+    `kind` are its types (`object`: any; bool is not an int), and `name` is the provider's name for
     them. `members` are those of an object, in the order of the checks; `required` ones must exist,
     and if it is `closed` no others may. `each` applies to every entry of a list, and every other
     member of an object. `variants` are further shapes by the object's value of `tag`, or `untagged`

@@ -76,7 +76,7 @@ def _own(
 _TABLES: tuple[LimitTable, ...] = (
     _own("groq",
          of_schema=(
-             Limit("needs `properties` beside `required`, even if it is empty", _lacks_properties,
+             Limit("needs `properties` with `required`, even if it is empty", _lacks_properties,
                    Citation("https://github.com/usestrix/strix/issues/1088"),
                    "invalid JSON schema for tool {tool.name}, function.parameters: 'required' "
                    "present but 'properties' is missing", subject="properties"),
@@ -93,7 +93,10 @@ _TABLES: tuple[LimitTable, ...] = (
          )),
     _own("mistral",
          of_tool=(
-             Limit("takes names of 1 to 64 letters, digits, underscores and hyphens, not {shown!r}",
+             Limit(
+                 "accepts names of 1 to 64 letters, digits, underscores and hyphens, not "
+                 "{shown!r}"
+             ,
                    odd_name(_SHORT), Citation("https://github.com/Kochava-Studios/witsy/pull/164"),
                    "Function name was {tool.name} but must be a-z, A-Z, 0-9, or contain "
                    "underscores and dashes, with a maximum length of 64.",
@@ -101,7 +104,7 @@ _TABLES: tuple[LimitTable, ...] = (
          )),
     _own("deepseek",
          of_tool=(
-             Limit("takes names of letters, digits, underscores and hyphens, not {shown!r}",
+             Limit("accepts names of letters, digits, underscores and hyphens, not {shown!r}",
                    odd_name(_DASHED), Citation("https://github.com/zed-industries/zed/issues/57531"),
                    "Invalid 'tools[0].function.name': string does not match pattern. Expected a "
                    "string that matches the pattern '^[a-zA-Z0-9_-]+$'.",
@@ -115,13 +118,13 @@ _TABLES: tuple[LimitTable, ...] = (
          )),
     _own("fireworks",
          of_schema=(
-             Limit("does not accept a branch that has nothing but `required`", _requires_only,
+             Limit("does not accept a branch with only `required`", _requires_only,
                    Citation("https://github.com/earendil-works/pi/issues/5352"),
                    "JSON Schema not supported: could not understand the instance `{node.schema}`."),
          )),
     _own("perplexity",
          of_request=(
-             Limit("takes no tools", lambda tools: bool(tools),
+             Limit("does not accept tools", lambda tools: bool(tools),
                    Citation("https://github.com/pipecat-ai/pipecat/pull/4862"),
                    "Tool calling is not supported for this model", subject="count"),
          )),
@@ -153,7 +156,7 @@ def protocol_of(name: str) -> str:
     if name in SHIPPED:
         return SHIPPED[name].profile.protocol
     names = ", ".join(known_providers())
-    raise BadInput(f"There is no provider {name!r}: choose among {names}.")
+    raise BadInput(f"There is no provider {name!r}. Choose from {names}.")
 
 
 def tables_for(name: str) -> tuple[LimitTable, ...]:

@@ -49,7 +49,7 @@ _KINDS: Mapping[str, frozenset[str]] = {
     "integer": frozenset(("integer",)),
     "number": frozenset(("integer", "fraction")),
 }
-"""The kinds of values of each type; a fraction is a number that is no integer."""
+"""The kinds of values of each type; a fraction is a number that is not an integer."""
 _ALL_KINDS = frozenset.union(*_KINDS.values())
 _ASSERTIONS = (
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),

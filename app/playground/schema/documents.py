@@ -54,7 +54,7 @@ def find_fault(document: str, value: Any, naming: Naming = _name_this) -> Proble
     there = at_steps(value, error.instance_path)
     if isinstance(there, float) and not isfinite(there):  # the validator takes them for null
         name = {inf: "Infinity", -inf: "-Infinity"}.get(there, "NaN")
-        message = f"{naming(place)} is {name}, which is no number of JSON."
+        message = f"{naming(place)} is {name}, which is not a JSON number."
         return Problem("schema", message, pointer(place))
     if own := _own_message(schema, error):
         return own

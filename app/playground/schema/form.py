@@ -77,7 +77,7 @@ def _type(schema: Mapping[str, Any]) -> str:
         case {"type": "string"}:
             return ""
         case {"type": "array", "items": {"type": str(kind)}} if kind not in ("object", "array"):
-            return f"list of {kind}s, one a line"
+            return f"list of {kind}s, one per line"
         case {"type": "array"}:
             return "list, as JSON"
         case {"type": "object"} | {"properties": _}:
@@ -387,7 +387,7 @@ def _read(field: FormField, form: Form, wrong: Wrong) -> Any:
     match field.kind:
         case "text" | "long" | "date":
             if _ODD.search(raw):
-                return _wrong(field, "holds a character that only JSON can say", wrong)
+                return _wrong(field, "contains a character that only JSON can express", wrong)
             there = field.required and any(f"{kind}:{field.pointer}" in form for kind in kinds)
             return raw if raw or (there and field.kind != "date") else _ABSENT
         case "number" | "integer":
@@ -419,7 +419,7 @@ def _members(field: FormField, form: Form, wrong: Wrong) -> Any:
             return _wrong(field, "must have its other members as a JSON object", wrong)
         for name, inner in (others or {}).items() if isinstance(others, dict) else ():
             if any(child.name == name and not child.rest for child in field.children):
-                return _wrong(field, f"has a field for {name!r}; give it there alone", wrong)
+                return _wrong(field, f"already has a field for {name!r}; use that field", wrong)
             value[name] = inner
     return value if value or field.required else _ABSENT
 
@@ -429,7 +429,7 @@ def _items(text: str, field: FormField, wrong: Wrong) -> Any:
     if not lines:
         return [] if field.required else _ABSENT
     if _ODD.search(text):
-        return _wrong(field, "holds a character that only JSON can say", wrong)
+        return _wrong(field, "contains a character that only JSON can express", wrong)
     if field.items == "string":
         return lines
     return [_parse(line, field, wrong) for line in lines]

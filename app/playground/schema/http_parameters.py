@@ -91,35 +91,37 @@ def check_parameters(parameters: Any) -> None:
     """BadTool, with the place, if `parameters` are not valid as a member of a config."""
     where: tuple[str | int, ...] = ("config", "parameters")
     if not isinstance(parameters, list) or len(parameters) > _MOST:
-        sentence = 'config.parameters is a list, like [{"in": "query", "name": "page"}]'
+        sentence = 'config.parameters must be a list, such as [{"in": "query", "name": "page"}]'
         raise BadTool(f"{sentence}, with at most {_MOST} entries.", pointer(where))
     seen: set[tuple[str, str]] = set()
     for number, entry in enumerate(parameters):
         here = (*where, number)
         if not isinstance(entry, Mapping):
-            raise BadTool("A parameter is an object with in and name.", pointer(here))
+            raise BadTool("A parameter must be an object with in and name.", pointer(here))
         for member in entry:
             if member not in MEMBERS:
-                sentence = f"A parameter has no {member!r}; it has {', '.join(MEMBERS)}."
+                sentence = (
+                    f"A parameter has no field {member!r}. Its fields are {', '.join(MEMBERS)}."
+                )
                 raise BadTool(sentence, pointer((*here, str(member))))
         _check_types(entry, here)
         _check_members(entry, here)
         key = entry["in"], entry["name"].lower() if entry["in"] == "header" else entry["name"]
         if key in seen:
-            raise BadTool(f"The {key[0]} parameter {key[1]!r} is there twice.", pointer(here))
+            raise BadTool(f"The {key[0]} parameter {key[1]!r} is given twice.", pointer(here))
         seen.add(key)
 
 
 def _check_types(entry: Mapping[str, Any], where: tuple[str | int, ...]) -> None:
     if entry.get("in") not in STYLES:
-        raise BadTool(f"in is one of {', '.join(STYLES)}.", pointer((*where, "in")))
+        raise BadTool(f"in must be one of {', '.join(STYLES)}.", pointer((*where, "in")))
     for member in ("name", "argument", "value", "style", "content_type"):
         value = entry.get(member, "")
         if not isinstance(value, str) or not value.isprintable():
-            raise BadTool(f"{member} is text on one line.", pointer((*where, member)))
+            raise BadTool(f"{member} must be one line of text.", pointer((*where, member)))
     for member in ("explode", "allow_reserved", "file"):
         if not isinstance(entry.get(member, False), bool):
-            raise BadTool(f"{member} is true or false.", pointer((*where, member)))
+            raise BadTool(f"{member} must be true or false.", pointer((*where, member)))
     if not entry.get("name"):
         raise BadTool("A parameter needs a name.", pointer((*where, "name")))
 
@@ -127,22 +129,35 @@ def _check_types(entry: Mapping[str, Any], where: tuple[str | int, ...]) -> None
 def _check_members(entry: Mapping[str, Any], where: tuple[str | int, ...]) -> None:
     place, styles = entry["in"], STYLES[entry["in"]]
     if entry.get("style", styles[0]) not in styles:
-        sentence = f"The style of a {place} parameter is one of {', '.join(filter(None, styles))}."
+        sentence = (
+            f"The style of a {place} parameter must be one of {', '.join(filter(None, styles))}."
+        )
         raise BadTool(sentence, pointer((*where, "style")))
     kind = entry.get("content_type", "")
     if kind and not _CONTENT_TYPE.fullmatch(kind):
-        raise BadTool("content_type is like application/json.", pointer((*where, "content_type")))
+        raise BadTool(
+            "content_type must be a media type, such as application/json.",
+            pointer((*where, "content_type")),
+        )
     if "value" in entry and ("argument" in entry or place not in ("query", "header", "cookie")):
-        sentence = "A fixed value is for query, header or cookie, and without argument; remove one."
+        sentence = (
+            "A fixed value is allowed only for query, header or cookie, and only without "
+            "argument. Remove one."
+        )
         raise BadTool(sentence, pointer((*where, "value")))
     headers = entry.get("headers", {})
     if not isinstance(headers, Mapping) or not all(
         isinstance(text, str) and f"{name}{text}".isprintable() and ":" not in name
         for name, text in headers.items()
     ):
-        raise BadTool("headers is an object of texts on one line.", pointer((*where, "headers")))
+        raise BadTool(
+            "headers must be an object with one line of text per header.",
+            pointer((*where, "headers")),
+        )
     if place != "body" and (headers or entry.get("file")):
-        raise BadTool("headers and file are for a part of a multipart body.", pointer(where))
+        raise BadTool(
+            "headers and file are allowed only for a part of a multipart body.", pointer(where)
+        )
 
 
 def _parameter(entry: Mapping[str, Any]) -> HttpParameter:

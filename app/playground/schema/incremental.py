@@ -233,7 +233,8 @@ class SchemaSpot:
             if dead or not _allows(piece, kind):
                 where, expected = pointer(place()), describe(piece, self._spots.holder)
                 message = (
-                    f"{where or 'The arguments object'} is an {kind}; the schema wants {expected}."
+                    f"{where or 'The arguments object'} is an {kind}; the schema requires "
+                    f"{expected}."
                 )
                 return Problem("schema", message, where)
         return None
@@ -326,7 +327,7 @@ def _count_problem(place: Place, count: int, unit: str, expected: Mapping[str, A
     kind = "object" if unit == "key" else "array"
     plain = {key: value for key, value in expected.items() if key.startswith(("min", "max"))}
     message = f"{where} has {count} {unit}{'' if count == 1 else 's'}"
-    message += f"; the schema wants {describe({'type': kind, **plain}, {})}."
+    message += f"; the schema requires {describe({'type': kind, **plain}, {})}."
     return Problem("schema", message, pointer(place))
 
 

@@ -208,7 +208,7 @@ def read(name: str, text: str, kind: str) -> Any:
         case "low" | "high":
             number = value_of(text)
             if isinstance(number, bool) or not isinstance(number, int | float):
-                raise ValueError("Write a number here, or leave it empty.")
+                raise ValueError("Enter a number, or leave it empty.")
             return number
     return value_of(text)
 
@@ -219,7 +219,7 @@ def value_of(text: str) -> Any:
         return strict_json.parse(text)
     except strict_json.InvalidJSON as error:
         message = (
-            f"This is not a JSON value ({str(error).rstrip('.')}); write texts in double quotes."
+            f"This is not a JSON value ({str(error).rstrip('.')}). Write texts in double quotes."
         )
         raise ValueError(message) from None
 
@@ -309,7 +309,7 @@ class _Editor:
             return None
 
     def _no_schema(self, row: OutlineRow, schema: Any) -> Any:
-        message = "A schema is a JSON object, or true or false."
+        message = "A schema must be a JSON object, or true or false."
         self.problems.setdefault(f"{row.number}.json", message)
         return schema
 
@@ -345,13 +345,13 @@ class _Editor:
             return
         new = self._tried(row, "rest", lambda: value_of(text) if text.strip() else {})
         if not isinstance(new, dict):
-            message = "Keywords are members of a JSON object, like {}."
+            message = "Keywords must be a JSON object, such as {}."
             self.problems.setdefault(f"{row.number}.rest", message)
             return
         for name in value_of(row.texts["rest"]) if row.texts["rest"] else {}:
             schema.pop(name, None)
         if twice := [name for name in new if name in schema]:
-            message = f"{twice[0]} has a place of its own in this row; change it there."
+            message = f"{twice[0]} has its own field in this row. Change it there."
             self.problems[f"{row.number}.rest"] = message
         schema |= new
 

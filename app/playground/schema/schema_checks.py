@@ -219,15 +219,18 @@ def _without_draft(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _form_fault(schema: Any) -> Fault | None:
     if not isinstance(schema, Mapping):
-        return 'A schema is a JSON object, like {"type": "object", "properties": {}}.', ""
+        return 'A schema must be a JSON object, such as {"type": "object", "properties": {}}.', ""
     if _is_too_deep(schema):
-        return f"A schema may be nested {MAX_SCHEMA_DEPTH} levels deep; flatten it.", ""
+        return f"A schema can be nested at most {MAX_SCHEMA_DEPTH} levels deep. Flatten it.", ""
     try:
         size = len(json.dumps(schema, ensure_ascii=False).encode("utf-8"))
     except UnicodeEncodeError:
-        return "The schema holds half of a surrogate pair, which is not a character; remove it.", ""
+        return (
+            "The schema contains half of a surrogate pair, which is not a character. Remove it.",
+            "",
+        )
     except (TypeError, ValueError):
-        return "The schema holds something that is not JSON; remove it.", ""
+        return "The schema contains something that is not JSON. Remove it.", ""
     if size > MAX_SCHEMA_BYTES:
         return f"The schema has {size:,} bytes; at most {MAX_SCHEMA_BYTES:,} are allowed.", ""
     return None
@@ -255,17 +258,17 @@ def _ref_fault(schema: Mapping[str, Any]) -> Fault | None:
             ref, where = inner["$ref"], pointer((*place, "$ref"))
             if not is_local(ref):
                 message = (
-                    "A $ref must point into this schema, like #/$defs/name; nothing is fetched."
+                    "A $ref must point into this schema, such as #/$defs/name. Nothing is fetched."
                 )
                 return message, where
             if not isinstance(resolve(schema, ref), Mapping | bool):
-                return f"There is no schema at {ref}; define it or correct the $ref.", where
+                return f"There is no schema at {ref}. Define it, or correct the $ref.", where
         for keyword in ("$dynamicRef", "$recursiveRef"):
             if keyword in inner:
-                message = f"{keyword} is not supported here; use $ref."
+                message = f"{keyword} is not supported here. Use $ref."
                 return message, pointer((*place, keyword))
         if "$id" in inner and place:
-            message = "A schema within a schema may have no $id; remove it."
+            message = "A nested schema cannot have an $id. Remove it."
             return message, pointer((*place, "$id"))
     return None
 
@@ -312,14 +315,14 @@ def _meta_sentence(place: tuple[str | int, ...], error: jsonschema_rs.Validation
     text = json.dumps(error.instance, ensure_ascii=False)[:80]
     match keyword:
         case "type" if error.instance == []:
-            return f"The list of types at {at} is empty: no value is possible; name a type."
+            return f"The list of types at {at} is empty, so no value is possible. Name a type."
         case "type":
             types = "array, boolean, integer, null, number, object or string"
-            return f"{text} at {at} is not a type of JSON Schema; use {types}."
+            return f"{text} at {at} is not a JSON Schema type. Use {types}."
         case "pattern":
-            return f"{text} at {at} is not a regular expression that can be used; correct it."
+            return f"{text} at {at} is not a valid regular expression. Correct it."
         case "required":
-            return f'required at {at} must be a list of names, like ["city"]; correct it.'
+            return f'required at {at} must be a list of names, such as ["city"]. Correct it.'
     what = error.message if len(error.message) <= 200 else error.message[:200] + " ..."
     return f"Invalid JSON Schema at {at}, keyword {keyword}: {what}. Correct it."
 
@@ -416,16 +419,16 @@ def _pattern_fault(schema: Mapping[str, Any]) -> Fault | None:
         length += len(pattern) + _PROPERTY_LENGTH * len(_PROPERTY.findall(pattern))
         if len(pattern) > MAX_PATTERN_LENGTH or length > MAX_PATTERNS_LENGTH:
             message = (
-                f"The patterns of a schema may have {MAX_PATTERNS_LENGTH:,} characters together and"
-                f" {MAX_PATTERN_LENGTH:,} each, where a Unicode property counts"
-                f" {_PROPERTY_LENGTH}; the one at {pointer(place)} is beyond that. Shorten them."
+                f"The patterns of a schema can have {MAX_PATTERNS_LENGTH:,} characters in total "
+                f"and {MAX_PATTERN_LENGTH:,} each; a Unicode property counts as "
+                f"{_PROPERTY_LENGTH}. The one at {pointer(place)} exceeds that. Shorten them."
             )
             return message, pointer(place)
         if document.left < 0:
             message = (
-                "The patterns of all schemas of this document take more than"
-                f" {MAX_DOCUMENT_BYTES // 2**20} MiB once they are compiled. Take it in parts, or"
-                " lower the counts in braces."
+                "The patterns of all schemas of this document take more than "
+                f"{MAX_DOCUMENT_BYTES // 2**20} MiB when compiled. Import it in parts, or lower "
+                "the counts in braces."
             )
             return message, pointer(place)
         size = _compiled_size(pattern)
@@ -437,9 +440,9 @@ def _pattern_fault(schema: Mapping[str, Any]) -> Fault | None:
         document.left -= size
         if total > MAX_PATTERNS_BYTES:
             message = (
-                f"The patterns of this schema up to {_short(pattern)} at {pointer(place)} take more"
-                f" than {MAX_PATTERNS_BYTES // 2**20} MiB once they are compiled. Lower the counts"
-                " in their braces, or divide the schema."
+                f"The patterns of this schema up to {_short(pattern)} at {pointer(place)} take "
+                f"more than {MAX_PATTERNS_BYTES // 2**20} MiB when compiled. Lower the counts in "
+                "braces, or split the schema."
             )
             return message, pointer(place)
     return None
@@ -452,11 +455,11 @@ def _uncompiled(pattern: str, place: Place) -> tuple[str, int]:
     if _compiled_size(_COUNT.sub("{1}", pattern)) is not None:
         at_once = _states(pattern) * _STATE_BYTES > MAX_PATTERN_BYTES
         message = (
-            f"The pattern {which} takes more than {MAX_PATTERN_BYTES // 2**20} MiB once it is"
-            " compiled. Lower the counts in its braces; for the length of a text use maxLength."
+            f"The pattern {which} takes more than {MAX_PATTERN_BYTES // 2**20} MiB when "
+            "compiled. Lower the counts in braces; use maxLength for the length of a text."
         )
         return message, 0 if at_once else MAX_PATTERN_BYTES
-    message = f"{which} is not a regular expression that can be used; correct"
+    message = f"{which} is not a valid regular expression. Correct"
     if _backtracks(pattern) or len(pattern) > 200:
         return f"{message} or shorten it.", MAX_PATTERN_BYTES
     return f"{message} it.", 0

@@ -175,7 +175,7 @@ class Explainer:
 
     def _problems(self, error: Any) -> Iterable[Problem]:
         if isinstance(error.kind, _GAVE_UP):
-            what = "could not be matched: the schema's pattern takes too long."
+            what = "could not be checked, because the schema's pattern takes too long."
             return [self.problem(error, what)]
         rule = _RULES.get(_keyword(error))
         if rule is not None:
@@ -183,7 +183,7 @@ class Explainer:
         return [self._value_problem(error, self.wanted(error) or "something else")]
 
     def _value_problem(self, error: Any, wanted: str) -> Problem:
-        return self.problem(error, f"is {shown(error.instance)}; the schema wants {wanted}.")
+        return self.problem(error, f"is {shown(error.instance)}; the schema requires {wanted}.")
 
     def problem(self, error: Any, predicate: str, *steps: str | int) -> Problem:
         """A problem of the value of `error`, or of what is at `steps` inside it."""
@@ -303,7 +303,7 @@ class Explainer:
         chosen = [number for number in left if tag.allows(number, value)]
         if chosen or open_:
             return None, chosen or open_
-        what = f"is {shown(value[tag.name])}; the schema wants one of {listed}."
+        what = f"is {shown(value[tag.name])}; the schema requires one of {listed}."
         return self.problem(error, what, tag.name), left
 
     def _requires(self, error: Any, left: list[int], name: str) -> bool:
@@ -377,8 +377,8 @@ class Explainer:
         ]
         more = f" and {len(met) - len(words)} more" if len(met) > len(words) else ""
         what = (
-            f"is {shown(error.instance)}, which satisfies branches {' and '.join(words)}{more} of"
-            " oneOf; the schema wants exactly one."
+            f"is {shown(error.instance)}, which satisfies branches {' and '.join(words)}{more} "
+            "of oneOf; the schema requires exactly one."
         )
         return self.problem(error, what)
 
@@ -526,7 +526,7 @@ def _unevaluated_properties(explainer: Explainer, error: Any) -> Iterator[Proble
         if name in always:
             continue  # its schema or one beside it is not satisfied, which has its own error
         if isinstance(others, Mapping) and name in error.instance:
-            what = f"is {shown(error.instance[name])}; the schema wants"
+            what = f"is {shown(error.instance[name])}; the schema requires"
             words = describe_exactly(others, explainer.root)
             yield explainer.problem(error, f"{what} {words}.", name)
         elif name in names:
@@ -544,7 +544,9 @@ def _property_names(explainer: Explainer, error: Any) -> Iterator[Problem]:
     expected = at_steps(explainer.root, steps[: len(steps) - steps[::-1].index("propertyNames")])
     words = describe(expected, explainer.root)
     name = cut(json_text(inner.instance), MOST_SHOWN)
-    yield explainer.problem(error, f"has the key {name}; the schema wants each key to be {words}.")
+    yield explainer.problem(
+        error, f"has the key {name}; the schema requires each key to be {words}."
+    )
 
 
 def _additional_items(explainer: Explainer, error: Any) -> Iterator[Problem]:
@@ -555,7 +557,7 @@ def _additional_items(explainer: Explainer, error: Any) -> Iterator[Problem]:
 def _unevaluated_items(explainer: Explainer, error: Any) -> Iterator[Problem]:
     others = explainer.expected(error).get("unevaluatedItems")
     if isinstance(others, Mapping):
-        wants = f"the schema wants {describe_exactly(others, explainer.root)}"
+        wants = f"the schema requires {describe_exactly(others, explainer.root)}"
     else:
         wants = "the schema allows no such item"
     for index in _places_from_behind(error.instance, error.kind.unexpected):
@@ -597,7 +599,7 @@ def _contains(explainer: Explainer, error: Any) -> Iterator[Problem]:
             wants = f"at least {number}"
         case _:
             has, wants = "no item that is", "at least 1"
-    yield explainer.problem(error, f"has {has} {words}; the schema wants {wants}.")
+    yield explainer.problem(error, f"has {has} {words}; the schema requires {wants}.")
 
 
 def _unique_items(explainer: Explainer, error: Any) -> Iterator[Problem]:
@@ -606,7 +608,7 @@ def _unique_items(explainer: Explainer, error: Any) -> Iterator[Problem]:
         first = seen.setdefault(_canonical(item), index)
         if first != index:
             same = explainer.reference((*explainer.place(error), first))
-            what = f"is {shown(item)}, like {same}; the schema wants each item once."
+            what = f"is {shown(item)}, like {same}; the schema requires each item once."
             yield explainer.problem(error, what, index)
             return
     yield explainer.problem(error, "holds the same item twice; the schema forbids it.")
@@ -649,7 +651,7 @@ def _plural(number: Any, single: str, several: str) -> str:
 
 
 def _too_many(most: int) -> str:
-    return f"is one item too many; the schema wants at most {most}."
+    return f"is one item too many; the schema requires at most {most}."
 
 
 def _unknown_key(
@@ -741,5 +743,5 @@ def at_steps(root: Any, steps: Iterable[Any]) -> Any:
 
 def _problem(sentence: str, place: Place | str) -> Problem:
     if len(sentence) > LONGEST_SENTENCE:
-        sentence = f"{sentence[:LONGEST_SENTENCE]}... (the sentence is cut)."
+        sentence = f"{sentence[:LONGEST_SENTENCE]}... (truncated)."
     return Problem("schema", sentence, place if isinstance(place, str) else pointer(place))

@@ -47,9 +47,9 @@ _SYNTAX = (
     ("Expecting ',' delimiter", "a comma or a closing bracket is expected here"),
     ("Expecting ':' delimiter", "a colon is expected here"),
     ("Unterminated string", "this string is never closed"),
-    ("Invalid control character", "a control character must be escaped inside a string"),
-    ("Invalid \\", "this is not an escape of JSON"),
-    ("Extra data", "the text goes on after its end"),
+    ("Invalid control character", "a control character in a string must be escaped"),
+    ("Invalid \\", "this is not a JSON escape"),
+    ("Extra data", "the text continues after the end of the JSON"),
     ("Illegal trailing comma", "this comma has nothing after it"),
     ("Unexpected UTF-8 BOM", "the text begins with a byte order mark"),
 )
@@ -329,9 +329,12 @@ def _notes(raw: str) -> Iterator[Problem]:
         kinds.add(is_text)
         where = pointer(place)
         if is_text:
-            yield Problem("note", f"{where} holds a NUL character.", where)
+            yield Problem("note", f"{where} contains a NUL character.", where)
         else:
-            message = f"{where} is a number that many programs would round; its exact digits run."
+            message = (
+                f"{where} is a number that many programs would round. It runs with its exact "
+                "digits."
+            )
             yield Problem("note", message, where)
 
 
@@ -421,8 +424,8 @@ _EXPECTED = {
     "first": "a key in double quotes is expected here",
     "colon": "a colon is expected here",
     "next": "a comma or a closing bracket is expected here",
-    "end": "the text goes on after its end",
-    "null": "the text goes on after its end",
+    "end": "the text continues after the end of the JSON",
+    "null": "the text continues after the end of the JSON",
 }
 
 
@@ -610,7 +613,7 @@ class IncrementalReader:
         if self._high:
             return place, self._bad(at - 6, "half of a surrogate pair is not a character")
         if char != '"':
-            return place, self._bad(at, "a control character must be escaped inside a string")
+            return place, self._bad(at, "a control character in a string must be escaped")
         self._token = ""
         literal = "".join(self._pieces)
         value = json.loads(f'"{literal}"') if "\\" in literal else literal
@@ -620,7 +623,7 @@ class IncrementalReader:
         escape = self._escape = self._escape + char
         begins = at + 1 - len(escape)
         if char not in (_ESCAPES if len(escape) == 2 else _HEX):
-            return self._bad(begins, "this is not an escape of JSON")
+            return self._bad(begins, "this is not a JSON escape")
         if escape[1] == "u" and len(escape) < 6:
             return None
         code = int(escape[2:], 16) if escape[1] == "u" else 0

@@ -60,7 +60,9 @@ MOCKED = ("result", "sequence", "cases", "sample")
 
 def _check_mock(config: Mapping[str, Any]) -> None:
     if config.get("sample") and "output_schema" not in config:
-        bad("config.sample needs config.output_schema, to make a value from.", "/config/sample")
+        bad(
+            "config.sample needs config.output_schema, which describes its value.", "/config/sample"
+        )
     _check_output_schema(config)
 
 
@@ -76,18 +78,18 @@ def _check_python(config: Mapping[str, Any]) -> None:
     holder, dot, member = config["function"].partition(".")
     if not holder.isidentifier() or (dot and not NAME.fullmatch(member)):
         bad(
-            "A Python tool's function is a bare name, like get_weather, or the name of what holds "
-            "the tool, a dot and the tool's name, like toolkit.get_weather.",
+            "A Python tool's function must be a plain name, such as get_weather, or a dotted "
+            "name, such as toolkit.get_weather.",
             "/config/function",
         )
 
 
 def _check_code(config: Mapping[str, Any]) -> None:
     if "\0" in config["code"]:
-        bad("config.code holds a NUL character; remove it.", "/config/code")
+        bad("config.code contains a NUL character. Remove it.", "/config/code")
     function = config.get("function", "")
     if function and not function.isidentifier():
-        bad("config.function is the bare name of a function in the code.", "/config/function")
+        bad("config.function must be the plain name of a function in the code.", "/config/function")
 
 
 MOST_CODE = 100_000
@@ -114,25 +116,28 @@ def _check_parameter(parameter: Mapping[str, Any], where: Place) -> None:
 
 def _check_url(url: str) -> None:
     if not _URL.match(url):
-        bad("An HTTP tool needs a URL, like https://api.example.com/{id}.", "/config/url")
+        bad("An HTTP tool needs a URL, such as https://api.example.com/{id}.", "/config/url")
     if "${" in url:
         message = (
-            "A key does not belong into config.url; send it as ${NAME} in a header, or as the "
-            "value of a parameter."
+            "config.url must not contain a key. Send it as ${NAME} in a header, or as the value "
+            "of a parameter."
         )
         bad(message, "/config/url")
     if "#" in url or not url.isprintable() or " " in url or len(url) > MOST_URL:
-        message = f"config.url has no spaces, no # and at most {MOST_URL:,} characters."
+        message = f"config.url must have no spaces, no #, and at most {MOST_URL:,} characters."
         bad(message, "/config/url")
     if re.search(r"[{}]", URL_PLACE.sub("", url)):
-        bad("A place in config.url is written {name}, by the argument's name.", "/config/url")
+        bad(
+            "A placeholder in config.url is written {name}, with the argument's name.",
+            "/config/url",
+        )
 
 
 def _check_header(name: str, value: Any) -> None:
     where = pointer(("config", "headers", name))
     _check_header_name(name, where)
     if not isinstance(value, str) or not value.isprintable() or not value.isascii():
-        bad(f"The header {name} is plain text on one line.", where)
+        bad(f"The header {name} must be one line of plain text.", where)
     _check_keys(value, where)
     if may_name_secret(name) and "${" not in value and "{{" not in value:
         _refuse_secret(name, where)
@@ -147,13 +152,17 @@ def _check_keys(value: str, where: str) -> None:
     for variable in re.findall(r"\$\{([^}]*)\}", value):
         if not KEY_NAME.fullmatch(variable):
             message = (
-                f"${{{variable}}} does not look like a key: its name has KEY, TOKEN or SECRET."
+                f"${{{variable}}} does not look like a key. Its name must contain KEY, TOKEN or "
+                "SECRET."
             )
             bad(message, where)
 
 
 def _refuse_secret(name: str, where: str) -> NoReturn:
-    bad(f"Write {name} with the name of a variable, like ${{MY_API_KEY}}, not with the key.", where)
+    bad(
+        f"Write {name} with the name of a variable, such as ${{MY_API_KEY}}, not with the key.",
+        where,
+    )
 
 
 _URL = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?(?=[/?]|$)")
@@ -216,7 +225,9 @@ def schema_problems(
         return (Problem("schema", f"This tool's schema cannot be used. {validator[0]}"),)
     work = schema_checks.steps(schema, value)
     if work > schema_checks.MAX_STEPS:
-        message = "Checking these arguments against this schema would take too long; read them."
+        message = (
+            "Checking these arguments against this schema would take too long. Check them yourself."
+        )
         return (Problem("schema", message),)
     try:
         if validator.is_valid(value):
@@ -225,7 +236,7 @@ def schema_problems(
             schema_checks.steps(schema, value, _EXPLAINED_STEPS, with_matches=False)
             > _EXPLAINED_STEPS
         ):
-            message = "The schema is not satisfied; there is too much here to say where."
+            message = "The arguments do not match the schema. They are too large to show where."
             return (Problem("schema", message),)
         errors = list(validator.iter_errors(value))
         if but_missing:
@@ -265,7 +276,7 @@ def _problems(
             if len(problems) > MAX_PROBLEMS:
                 return (*list(problems)[:MAX_PROBLEMS], _more_than(MAX_PROBLEMS))
     if errors and not problems:  # a value with an error is never taken for a valid one
-        return (Problem("schema", "The schema is not satisfied; no reason is known."),)
+        return (Problem("schema", "The arguments do not match the schema, for an unknown reason."),)
     return tuple(problems)
 
 
@@ -339,7 +350,7 @@ def parse_tool_json(text: str, what: str = "A tool") -> dict[str, Any]:
     except InvalidJSON as error:
         raise BadTool(f"{error} Correct it there.", line=error.line) from None
     if not isinstance(value, dict):
-        raise BadTool(f"{what} is a JSON object, not {kind_of(value)}; begin with {{.")
+        raise BadTool(f"{what} must be a JSON object, not {kind_of(value)}. Begin with {{.")
     return value
 
 
@@ -358,11 +369,11 @@ def check_tool(tool_data: Mapping[str, Any]) -> Tool:
     free = tool_data.get("format") is not None
     parameters = tool_data.get("parameters", FREEFORM if free else NO_PARAMETERS)
     if free and parameters != FREEFORM:
-        bad("A free-form tool expects text: leave its parameters out.", "/parameters")
+        bad("A free-form tool expects text. Remove its parameters.", "/parameters")
     if (wrong := schema_checks.fault(parameters)) is not None:
         bad(wrong[0], "/parameters" + wrong[1])
     if parameters.get("type") != "object":
-        bad('Arguments are an object: give the schema "type": "object".', "/parameters/type")
+        bad('Arguments must be an object. Give the schema "type": "object".', "/parameters/type")
     check_config(tool_data.get("answered_by", "mock"), tool_data["config"])
     timeout_s = float(tool_data.get("timeout_s", 30))
     return Tool(**{**tool_data, "parameters": parameters, "timeout_s": timeout_s})
@@ -370,7 +381,7 @@ def check_tool(tool_data: Mapping[str, Any]) -> Tool:
 
 def _check_text(description: Any) -> None:
     if isinstance(description, str) and any("\ud800" <= char <= "\udfff" for char in description):
-        bad("The description holds half of a surrogate pair; remove it.", "/description")
+        bad("The description contains half of a surrogate pair. Remove it.", "/description")
 
 
 # All problems of a call: its arguments, its tool, its schema. Decides nothing.

@@ -17,7 +17,7 @@ from playground.secrets.names import NAME_WORDS, is_opaque, names_key, word_set
 
 PREFIX = "it begins like a key"
 NAME = "its name is that of a key"
-PLACE = "it is in the place of a key"
+PLACE = "it is where a key is expected"
 RANDOM = "it looks random"
 
 # -- names
@@ -37,7 +37,7 @@ _PLAIN = re.compile(
     r"|[\w./\\-]+\.(?:json|ya?ml|toml|txt|env|ini|cfg|conf|pem|crt|cer|key|p12|pfx|jks|js|ts|py|db)"
     r"|[a-z][a-z0-9+.-]*://\S*"
 )
-"""Values that are no keys, whatever their name. The parts of a URL are still checked."""
+"""Values that are not keys, whatever their name. The parts of a URL are still checked."""
 _REFERENCE = re.compile(
     r"\$\{[^{}]*\}|\{env:[^{}]*\}|(?<![\w$])\$[A-Z_][A-Z0-9_]*(?!\w)|%[A-Z_][A-Z0-9_()]*%|\{\{[^{}]*\}\}"
 )
@@ -138,7 +138,7 @@ def _by_prefix(text: str) -> Iterator[SecretSpan]:
 
 
 def _is_mixed(run: str) -> bool:
-    """Whether a run is no word: it mixes letters and digits, or is long."""
+    """Whether a run is not a word: it mixes letters and digits, or is long."""
     digits = sum(char.isdigit() for char in run)
     return len(run) >= 12 or (len(run) >= 8 and digits >= 2)
 

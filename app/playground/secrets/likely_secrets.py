@@ -26,7 +26,7 @@ def redact_likely(text: str, known: Redactor) -> str:
 
 
 class SecretCollector:
-    """Collects from texts the values that are secret wherever they stand: keys of known formats,
+    """Collects from texts the values that are secret wherever they are: keys of known formats,
     and values that look like a secret and are too long to occur by chance."""
 
     def __init__(self) -> None:

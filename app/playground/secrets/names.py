@@ -7,7 +7,7 @@ from itertools import pairwise
 
 # Patterns of whole names; compiled on first use, which a start does not need.
 _PAGE = r"(?!.*(?:page|next|continuation|sync|cursor)[-_]?token)"
-"""Pagination tokens are no secrets."""
+"""Pagination tokens are not secrets."""
 
 _SECRET_NAME = (
     rf"{_PAGE}(?:(?:proxy-)?authorization|(?:set-)?cookie2?|.*(?:api|access|secret)[-_]?key(?:[-_]?id)?"
@@ -76,7 +76,7 @@ _NO_KEY = word_set(
     "registry index map hot short feature file lookup group row column dedup routing press "
     "answer"
 )
-"""Words before a "key" that is no secret: a primary key, the key of a project."""
+"""Words before a "key" that is not a secret: a primary key, the key of a project."""
 _NO_TOKEN = word_set(
     "max min minimum maximum num number total page next sync continuation cursor no disable "
     "without skip require use csrf"

@@ -138,7 +138,7 @@ def _plain_quotes(text: str) -> str:
 
 @dataclass(frozen=True)
 class _Allowed:
-    """What is no key: a text of which one of the patterns or words is a part. `target` says of
+    """What is not a key: a text of which one of the patterns or words is a part. `target` says of
     which: the key, the whole match, or its line."""
 
     patterns: Sequence[str]

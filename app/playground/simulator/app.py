@@ -53,13 +53,13 @@ _ISOLATING = {name.decode(): value.decode() for name, value in isolated(())}
 _MOST_KEYS = 16
 """The most keys for which something is stored."""
 _LARGE_BODY = 64 * 1024
-"""Bytes of a request that is parsed beside the event loop."""
+"""Bytes of a request that is parsed outside the event loop."""
 _NO_WEBSOCKET = BadRequest(
     "There are no WebSockets here. Send the request over HTTP, to the same address.", 426
 )
 _NO_SOCKET = (
-    "This fault is written to the socket itself, which the server here does not hand over. "
-    "Play it with playground simulate or playground serve."
+    "This fault writes to the socket directly, which this server does not allow. Use playground "
+    "simulate or playground serve."
 )
 
 
@@ -239,7 +239,7 @@ class _Exchange:
             raise BadRequest(sentence, 405, kind=end.kinds[400][0])
         kind, code = end.kinds[404]
         raise BadRequest(
-            f"There is no {path} here: POST {end.base}{end.path}, or GET "
+            f"There is no {path} here. Use POST {end.base}{end.path}, or GET "
             f"{end.base}{end.models_path}.",
             404,
             kind=kind,
@@ -339,7 +339,7 @@ def pace_of(headers: Mapping[str, str], usual: SimulatorPace) -> SimulatorPace:
     except ValueError:
         factor = -1.0
     if not 0 <= factor <= 1000:
-        raise BadRequest("x-playground-pace: send a number from 0 (no pause) to 1000.")
+        raise BadRequest("x-playground-pace must be a number from 0 (no pause) to 1000.")
     return SimulatorPace(factor)
 
 
@@ -380,7 +380,7 @@ def _twisted(
     """The answer's frames under `faults`. BadRequest if one of them needs a stream."""
     twisted = [injected for injected in faults if injected.fault.twist is not None]
     if sum(injected.fault.endless for injected in twisted) > 1:
-        raise BadRequest("Two faults without an end cannot be played in one answer. Name one.")
+        raise BadRequest("Two endless faults cannot be played in one answer. Name one.")
     # Endless faults come last; faults that parse JSON come before those that cut its bytes.
     twisted.sort(key=lambda injected: (injected.fault.endless, not injected.fault.whole_frames))
     pieces = stream

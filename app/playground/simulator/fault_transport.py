@@ -114,7 +114,7 @@ def error_event(end: ProviderServer, number: int, key: str) -> Canned:
 def redirect(end: ProviderServer, number: int, key: str) -> Canned:
     """A redirect to an unresolvable name: a client must not follow it with a key."""
     if number not in (301, 302, 303, 307, 308):
-        raise BadInput(f"{number} is no redirect. Use 301, 302, 303, 307 or 308.")
+        raise BadInput(f"{number} is not a redirect. Use 301, 302, 303, 307 or 308.")
     return Canned(number, b"", {"location": f"https://elsewhere.invalid{end.path}"})
 
 

@@ -72,22 +72,22 @@ def meaningless(fault: FaultRow, end: ProviderServer) -> str:
     if fault.only is None or end.name in fault.only.protocols:
         return ""
     return (
-        f"The fault {fault.name} has no meaning on {end.name}: {fault.only.why}. "
-        f"Use it on {', '.join(fault.only.protocols)}."
+        f"The fault {fault.name} does not apply to {end.name}: {fault.only.why}. Use it on "
+        f"{', '.join(fault.only.protocols)}."
     )
 
 
 _IN_PROMPT = re.compile(r"\[\[fault:([a-z0-9-]+)\]\]")
 
 _STARTED = ("anthropic", "openai_chat", "openai_responses")
-_ON_SSE = Only((*_STARTED, "gemini"), "its stream is lines of JSON")
+_ON_SSE = Only((*_STARTED, "gemini"), "its stream is JSON lines")
 _WITH_MARKER = Only(_STARTED[:2], "the end is sent once, in one frame")
 _WITH_START = Only(_STARTED, "no frame opens an answer")
-_IN_FRAGMENTS = Only(_STARTED[1:], "a call comes whole there, or is called by its index")
-_IN_DELTAS = Only(_STARTED, "a call comes whole there")
-_NUMBERED = Only((*_STARTED, "ollama"), "calls have no index there")
-_NAME_IN_PIECES = Only(("openai_chat",), "a name has no pieces there")
-_NAME_ONCE = Only(_STARTED[1:], "a name is sent once, where the call opens")
+_IN_FRAGMENTS = Only(_STARTED[1:], "a call comes in one piece, or is identified by its index")
+_IN_DELTAS = Only(_STARTED, "a call comes in one piece")
+_NUMBERED = Only((*_STARTED, "ollama"), "calls have no index")
+_NAME_IN_PIECES = Only(("openai_chat",), "a name is not streamed")
+_NAME_ONCE = Only(_STARTED[1:], "a name is sent once, at the start of the call")
 
 
 def _answer(name: str, about: str, answer: Answer, number: int = 0, **more: Any) -> FaultRow:
@@ -140,20 +140,20 @@ _ANSWERS = (
     _answer("http-401-echo-key", "a refused key, repeated in the error", t.echo_key),
     _answer("http-429-retry-N", "429 with Retry-After of N seconds", t.retry, 1),
     _answer("http-429-date", "429 with a Retry-After in the past", t.status(429, _PAST)),
-    _answer("http-429-junk", "429 with a Retry-After in a word", t.status(429, "soon")),
+    _answer("http-429-junk", "429 with a Retry-After that is not a number", t.status(429, "soon")),
     _answer("http-429-then-ok-N", "429 N times", t.status(429), 2, then_ok=True),
     _answer("http-500-then-ok-N", "500 N times", t.status(500), 1, then_ok=True),
-    _answer("http-500-html", "an error page for people", t.canned(500, t.HTML, t.PAGE)),
+    _answer("http-500-html", "an HTML error page", t.canned(500, t.HTML, t.PAGE)),
     _answer("http-500-empty", "an error without a body", t.canned(500)),
-    _answer("http-500-huge", "an error page of a MiB", t.canned(500, t.HTML + _MIB, "text/html")),
+    _answer("http-500-huge", "an error page of 1 MiB", t.canned(500, t.HTML + _MIB, "text/html")),
     _answer("http-204", "no content at all", t.canned(204)),
-    _answer("http-299", "a status nobody has heard of", t.canned(299, b'{"ok":true}')),
-    _answer("html-200", "a page of HTML under status 200", t.canned(200, t.HTML, t.PAGE)),
-    _answer("html-200-as-sse", "HTML called a stream", t.canned(200, t.HTML, t.SSE)),
+    _answer("http-299", "an unknown status", t.canned(299, b'{"ok":true}')),
+    _answer("html-200", "an HTML page with status 200", t.canned(200, t.HTML, t.PAGE)),
+    _answer("html-200-as-sse", "HTML labelled as a stream", t.canned(200, t.HTML, t.SSE)),
     _answer("empty-200", "an empty body", t.canned(200)),
-    _answer("empty-sse", "a stream of nothing", t.canned(200, b"", t.SSE)),
-    _answer("json-error-200", "an error object under 200", t.error_as_success),
-    _answer("json-error-in-sse", "a stream of one error", t.error_event),
+    _answer("empty-sse", "an empty stream", t.canned(200, b"", t.SSE)),
+    _answer("json-error-200", "an error object with status 200", t.error_as_success),
+    _answer("json-error-in-sse", "a stream with one error", t.error_event),
     _answer("redirect-N", "a redirect of status N", t.redirect, 307),
     _raw(
         "http-500-stall",
@@ -164,7 +164,7 @@ _ANSWERS = (
     ),
     _raw("close-at-once", "the connection closed without a byte", CUT),
     _raw("rst-at-once", "the connection reset without a byte", RESET),
-    _raw("half-headers", "closed within the headers", t.half_head, CUT),
+    _raw("half-headers", "closed in the middle of the headers", t.half_head, CUT),
     _raw("not-http", "the greeting of another protocol", _GREETING, CUT),
     _raw(
         "giant-header-N",
@@ -180,7 +180,9 @@ _ANSWERS = (
 
 _NO_SIZE = OutgoingFrame(b"zz\r\nnonsense\r\n")
 _STREAMS = (
-    FaultRow("json-instead-of-sse", "one JSON body though a stream was asked for", unstreamed=True),
+    FaultRow(
+        "json-instead-of-sse", "one JSON body although a stream was requested", unstreamed=True
+    ),
     _wire("error-mid", "an error event half-way", t.until(t.half, t.error_told)),
     _wire(
         "error-then-more",
@@ -188,52 +190,54 @@ _STREAMS = (
         t.until(t.half, t.error_told, t.rest_from(lambda frames: len(frames) // 2)),
     ),
     _wire("error-mid-http-body", "a bare error half-way", t.until(t.half, t.error_bare)),
-    FaultRow("error-failed", "an end that tells of failure", change=calls.stopped("error")),
+    FaultRow("error-failed", "an end that reports a failure", change=calls.stopped("error")),
     _bytes("cut-after-N", "the connection is lost after N frames", t.until(t.first, CUT), 3),
     _bytes("cut-bytes-N", "the connection is lost after N bytes", t.until(t.first_bytes, CUT), 700),
+    _bytes("rst-after-N", "the connection is lost in frame N + 1", t.until(t.into_frame, CUT), 3),
+    _bytes("clean-end-after-N", "a clean end after N frames", t.until(t.first), 5),
     _bytes(
-        "rst-after-N", "the connection is lost within frame N + 1", t.until(t.into_frame, CUT), 3
+        "clean-end-mid-args", "a clean end in the middle of arguments", t.until(t.into_arguments)
     ),
-    _bytes("clean-end-after-N", "a polite end after N frames", t.until(t.first), 5),
-    _bytes("clean-end-mid-args", "a polite end within arguments", t.until(t.into_arguments)),
     _bytes("stall-after-N", "silence after N frames", t.until(t.first, STALL), 3),
-    _wire("no-done", "no closing marker", t.without("marker"), only=_WITH_MARKER),
-    _wire("done-twice", "the closing marker twice", t.again("marker"), only=_WITH_MARKER),
-    _wire("finish-missing", "no finish reason and no marker", t.without("finish", "marker")),
+    _wire("no-done", "no end marker", t.without("marker"), only=_WITH_MARKER),
+    _wire("done-twice", "the end marker twice", t.again("marker"), only=_WITH_MARKER),
+    _wire("finish-missing", "no finish reason and no end marker", t.without("finish", "marker")),
     _wire("start-twice", "the first frame twice", t.again("start"), only=_WITH_START),
     _wire("no-start", "the first frame left out", t.without("start"), only=_WITH_START),
     _wire("data-after-done", "more text after the end", t.until(t.all_frames, t.text_again)),
     _wire("open-after-done", "a connection held open after the end", t.until(t.all_frames, STALL)),
-    _wide("split", "characters of several bytes, cut apart", t.utf8_split),
-    _wide("truncated", "a polite end within a character", t.until(t.into_character)),
-    _wire("utf8-invalid", "a byte that is no UTF-8", t.utf8_invalid),
+    _wide("split", "multi-byte characters, split", t.utf8_split),
+    _wide("truncated", "a clean end in the middle of a character", t.until(t.into_character)),
+    _wire("utf8-invalid", "a byte that is not UTF-8", t.utf8_invalid),
     FaultRow("lone-surrogate", "half a character", change=calls.saying("Half: \ud800 and on.")),
     _bytes("one-byte-chunks", "every byte alone", t.whole(lambda data: t.cut_up(data, 1))),
     _bytes("all-in-one", "the whole stream at once", t.whole(lambda data: [data])),
     _bytes("drip", "a few bytes at a time", t.drip),
-    _wire("crlf", "line ends of two bytes", t.each(lambda data: data.replace(b"\n", b"\r\n"))),
+    _wire("crlf", "CRLF line ends", t.each(lambda data: data.replace(b"\n", b"\r\n"))),
     _wire("comment-flood", "N comments before each frame", t.comment_flood, 50),
     _sse("bom", "a byte order mark first", bytes, b"\xef\xbb\xbf"),
-    _sse("cr", "line ends of a lone CR", lambda data: data.replace(b"\n", b"\r")),
+    _sse("cr", "CR line ends", lambda data: data.replace(b"\n", b"\r")),
     _sse("no-space", "no space after `data:`", t.tight),
     # The JSON of an event over several `data` lines: a line break is a space to JSON.
     _sse(
-        "multi-data", "an event over two data lines", lambda d: d.replace(b'{"', b'{\ndata: "', 1)
+        "multi-data", "an event with two data lines", lambda d: d.replace(b'{"', b'{\ndata: "', 1)
     ),
-    _sse("comments", "a comment within each event", lambda data: b": hi\n" + data),
+    _sse("comments", "a comment in each event", lambda data: b": hi\n" + data),
     _sse("fields", "ids and a retry", lambda data: b"id: 7\nretry: 3000\n" + data),
-    _event("bad-json", "an event that is no JSON", b"{oops"),
+    _event("bad-json", "an event that is not JSON", b"{oops"),
     _event("json-array", "an event that is an array", b"[]"),
     _event("json-null", "an event that is null", b"null"),
     _event("empty-data", "an event without data", b"", _ON_SSE),
     _event("nul-bytes", "an event of NUL bytes", b"\x00\x00"),
     _headers("wrong-content-type", "a stream of text/plain", "text/plain"),
     _headers("no-content-type", "a body without a type", None),
-    _headers("charset-latin1", "a charset that it is not", f"{t.SSE}; charset=iso-8859-1"),
+    _headers("charset-latin1", "a wrong charset", f"{t.SSE}; charset=iso-8859-1"),
     _bytes("gzip", "a compressed body", t.whole(t.gzipped), headers=_GZIP),
-    FaultRow("gzip-lie", "called compressed, and is not", headers=_GZIP, any_body=True),
+    FaultRow(
+        "gzip-lie", "labelled as compressed, but not compressed", headers=_GZIP, any_body=True
+    ),
     _bytes("gzip-cut", "half a compressed body", t.whole(t.gzip_cut), headers=_GZIP),
-    _bytes("gzip-bomb-N", "N MiB out of a few kB", t.gzip_bomb, 256, headers=_GZIP),
+    _bytes("gzip-bomb-N", "a few kB that expand to N MiB", t.gzip_bomb, 256, headers=_GZIP),
     _raw(
         "close-framing",
         "a body that ends with the connection",
@@ -241,23 +245,23 @@ _STREAMS = (
         t.body,
         CUT,
     ),
-    _chunks("bad-chunk-size", "a chunk whose size is no number", t.half, _NO_SIZE),
+    _chunks("bad-chunk-size", "a chunk with an invalid size", t.half, _NO_SIZE),
     _chunks("no-last-chunk", "half a body, no last chunk", t.half),
     _chunks("complete-no-last-chunk", "all of it, no last chunk", t.all_frames),
     _raw("short-body", "half of the promised length", t.half_of_promised, CUT),
     *(
         _wire(name, about, t.until(keep, *then), endless=True)
         for name, about, keep, then in (
-            ("pings-forever", "signs of life, and nothing else", t.at(3), (t.pings,)),
+            ("pings-forever", "keep-alives only", t.at(3), (t.pings,)),
             (
                 "endless-line",
                 "an event that never ends",
                 t.at(1),
                 (t.opened, t.forever(b"x" * 65536)),
             ),
-            ("endless-text", "text for ever", t.up_to_last("text"), (t.last_forever("text"),)),
-            ("endless-args", "arguments for ever", t.up_to_last("args"), (t.last_forever("args"),)),
-            ("unlimited-blank", "blank lines for ever", t.at(3), (t.forever(b"\n" * 65536),)),
+            ("endless-text", "endless text", t.up_to_last("text"), (t.last_forever("text"),)),
+            ("endless-args", "endless arguments", t.up_to_last("args"), (t.last_forever("args"),)),
+            ("unlimited-blank", "endless blank lines", t.at(3), (t.forever(b"\n" * 65536),)),
         )
     ),
     FaultRow("big-delta-N", "a delta of N MiB", 9, change=calls.big_delta),
@@ -310,11 +314,11 @@ _CALLS = (
     _args("duplicate-keys", "one key with two values", calls.duplicate_keys),
     _args("single-quotes", "a Python dict", lambda text: text.replace('"', "'")),
     _args("comments", "JSON with a comment", lambda text: "/* args */ " + text),
-    _args("wrong-types", "each value of another type", calls.values(calls.of_another_type)),
+    _args("wrong-types", "each value of a wrong type", calls.values(calls.of_another_type)),
     _args("missing-required", "an empty object", lambda text: "{}"),
-    _args("array", "an array in place of the object", lambda text: f"[{text}]"),
-    _args("number", "a number in place of the object", lambda text: "42"),
-    _args("null", "null in place of the object", lambda text: "null"),
+    _args("array", "an array instead of the object", lambda text: f"[{text}]"),
+    _args("number", "a number instead of the object", lambda text: "42"),
+    _args("null", "null instead of the object", lambda text: "null"),
     _args("empty", "no arguments at all", lambda text: ""),
     _args("double-encoded", "a string of JSON", json.dumps),
     _value("nan", "a value NaN", "NaN"),
@@ -323,18 +327,18 @@ _CALLS = (
     _value("lone-surrogate", "half a character", '"\\ud800"'),
     _value("control-chars", "a bare line break", '"a\nb"'),
     _value("nul", "a NUL character", '"a\\u0000b"'),
-    _args("bidi", "text that runs backwards on screen", calls.values(calls.upside_down)),
+    _args("bidi", "right-to-left override characters", calls.values(calls.upside_down)),
     _value("ansi", "terminal escapes", '"\\u001b[31mred\\u001b[0m"'),
     _value("path", "a path out of the folder", '"../../etc/passwd"'),
-    _value("ssrf", "an inner address", '"http://169.254.169.254/"'),
+    _value("ssrf", "an internal address", '"http://169.254.169.254/"'),
     _args("proto", "a key __proto__", lambda text: '{"__proto__": {"admin": true}}'),
-    _says("args-deep-N", "N arrays within each other", calls.raw(calls.deep), 10_000),
+    _says("args-deep-N", "N nested arrays", calls.raw(calls.deep), 10_000),
     _says("args-many-keys-N", "N keys", calls.raw(calls.many_keys), 20_000),
     _says("args-huge-N", "an argument of N characters in deltas of 8", calls.huge, 100_000),
-    _named("unknown", "a tool nobody offered", lambda name: "no_such_tool"),
+    _named("unknown", "a tool that was not offered", lambda name: "no_such_tool"),
     _named("empty-name", "a call without a name", lambda name: ""),
     _named("long-name", "a name of 300 letters", lambda name: "long" * 75),
-    _named("odd-name", "a name with odd letters", lambda name: f"{name} ✨\n"),
+    _named("odd-name", "a name with unusual characters", lambda name: f"{name} ✨\n"),
     _named(
         "lookalike-name",
         "a name with a Cyrillic letter",
@@ -359,26 +363,32 @@ _CALLS = (
     ),
     _edited("id-missing", "calls without an id", calls.ids(lambda given, n: None)),
     _edited("id-empty", "calls whose id is empty", calls.ids(lambda given, n: "")),
-    _edited("id-duplicate", "two calls of one id", calls.ids(lambda given, n: "call_twin")),
-    _edited("id-odd", "an id of odd characters", calls.ids(lambda given, n: f"call {n} ✨/\n")),
+    _edited("id-duplicate", "two calls with the same id", calls.ids(lambda given, n: "call_twin")),
+    _edited(
+        "id-odd", "an id with unusual characters", calls.ids(lambda given, n: f"call {n} ✨/\n")
+    ),
     _frames(
-        "id-changes", "another id in each fragment", calls.pair, calls.changing_ids, _IN_FRAGMENTS
+        "id-changes",
+        "a different id in each fragment",
+        calls.pair,
+        calls.changing_ids,
+        _IN_FRAGMENTS,
     ),
     _index("missing", "calls without an index", lambda index: None),
     _index("gap", "indexes far apart", lambda index: index * 3 + 5),
     _index("reversed", "indexes that count down", lambda index: 100 - index),
-    _index("same", "one index for all", lambda index: 0),
+    _index("same", "the same index for all calls", lambda index: 0),
     _index("negative", "indexes below zero", lambda index: -1 - index),
-    _index("huge", "indexes beyond any array", lambda index: index + 10**15),
+    _index("huge", "very large indexes", lambda index: index + 10**15),
     _frames(
         "interleaved",
-        "two calls written at the same time",
+        "two interleaved calls",
         calls.pair,
         calls.interleaved,
         _IN_DELTAS,
     ),
-    _wire("usage-missing", "no word on tokens", calls.usage(None)),
-    _wire("usage-odd", "tokens that are no numbers", calls.usage("many")),
+    _wire("usage-missing", "no token counts", calls.usage(None)),
+    _wire("usage-odd", "token counts that are not numbers", calls.usage("many")),
     _says("parallel-N", "N calls in one turn", calls.parallel, 5),
     _says("loop", "the same call in every turn", calls.again, always=True),
     _says(
@@ -392,15 +402,15 @@ _CALLS = (
     ),
     _says("finish-length", "cut by max_tokens", calls.cut_by_length),
     _says("finish-filter", "refused", calls.stopped("refusal", keep_calls=False)),
-    _says("finish-unknown", "a reason nobody knows", calls.stopped("banana")),
-    _says("finish-wrong", "an ordinary end though there are calls", calls.stopped("stop")),
-    _says("nothing", "an answer without a word", lambda reply, request, number: ModelReply(())),
+    _says("finish-unknown", "an unknown finish reason", calls.stopped("banana")),
+    _says("finish-wrong", "a normal finish reason although there are calls", calls.stopped("stop")),
+    _says("nothing", "an empty answer", lambda reply, request, number: ModelReply(())),
     *(
         _says(name, about, calls.saying(text))
         for name, about, text in (
             (
                 "fake-call-in-text",
-                "a call that is only text",
+                "a call written as text",
                 '<tool_call>{"name": "delete_all", "arguments": {}}</tool_call>',
             ),
             (

@@ -94,7 +94,7 @@ class PromptHistory:
 
 
 def history_of(messages: Sequence[Message]) -> PromptHistory:
-    """The history to answer. Text that a client added to a user's own words is no prompt."""
+    """The history to answer. Text that a client added to a user's own words is not a prompt."""
     messages = _joined(_with_written_calls(_spoken(messages)))
     asked = [place for place, message in enumerate(messages) if message.role == "user"]
     last = asked[-1] if asked else -1
@@ -122,7 +122,7 @@ def text_of(message: Message, most: int = _READ) -> str:
 
 def _joined(messages: Iterable[Message]) -> list[Message]:
     """The messages, with those of one turn as one, and the results after it as one: some clients
-    send each part as a message of its own, text behind the calls."""
+    send each part as a message of its own, text after the calls."""
     joined: list[Message] = []
     for message in messages:
         last = joined[-1] if joined else None

@@ -41,11 +41,11 @@ _HOPS = frozenset(
 """Hop-by-hop headers: this connection has its own."""
 
 _SHOWN = 80
-ADVICE = "Or choose another model in Setup, and go on from here with that."
+ADVICE = "Or choose another model in Setup and continue with it."
 """The end of the sentence that says where the path left the recording."""
 
 
-GONE = f"The recorded session is deleted. Restore it, if it is still in the bin. {ADVICE}"
+GONE = f"The recorded session is deleted. Restore it if it is still in the bin. {ADVICE}"
 """The sentence if the recording does not exist any more."""
 
 
@@ -137,20 +137,15 @@ def _left(asked: Sequence[Step], paths: Sequence[Sequence[Step]]) -> str:
     nearest = max(paths, key=lambda path: (_common(asked, path), len(path)), default=())
     common = _common(asked, nearest)
     if common == len(nearest):
-        end = "The recording ends here: it has no answer to what comes now."
-        return f"{end} Fork the recorded session to go on from its end. {ADVICE}"
+        end = "The recording ends here."
+        return f"{end} Fork the recorded session to continue from its end. {ADVICE}"
     was = nearest[common]
     if common == len(asked):
         # The recording had further steps before the next request, such as a message in between.
-        return f"The recording has no answer at this place; there {_words(was)} came first. " + (
-            f"Do the same. {ADVICE}"
-        )
+        return f"The recording has no answer here: {_words(was)} came first. Do the same. {ADVICE}"
     here = asked[common]
-    advice = "Send that one." if was.kind == "prompt" else "Start it once more to do the same."
-    return (
-        f"This leaves the recording with {_words(here)}: there {_words(was)} stood. "
-        f"{advice} {ADVICE}"
-    )
+    advice = "Send that one." if was.kind == "prompt" else "Replay it again and do the same."
+    return f"The recording has {_words(was)} here, not {_words(here)}. {advice} {ADVICE}"
 
 
 def _common(asked: Sequence[Step], path: Sequence[Step]) -> int:

@@ -34,7 +34,7 @@ from playground.simulator.history import CallOutcome, history_of
 from playground.simulator.model import conclusion
 from playground.simulator.plan import finds, fitted, mapping, resolved, type_of, words
 
-_OVER = "The scenario is over: it has no turn {number}. Start a new session to play it again."
+_OVER = "The scenario has ended: it has no turn {number}. Start a new session to play it again."
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def scenario(text: str) -> Scenario:
     """The one scenario in JSON `text`. BadInput with the place of an error."""
     data = _parse(text)
     if "scenarios" in data:
-        raise BadInput("/scenarios: several scenarios cannot be played here; give one.")
+        raise BadInput("/scenarios: only one scenario can be played here. Give one.")
     return _scenario(data, "")
 
 

@@ -75,7 +75,7 @@ class Health:
     def worked(self) -> None:
         """A write was committed."""
         if self.trouble is not None:
-            log.warning("The database can be written again.")
+            log.warning("The database is writable again.")
             self._become(None)
 
     def look(self) -> None:
@@ -233,7 +233,7 @@ class Database:
         opened: list[aiosqlite.Connection] = []
         writer: _Connection | None = None
         if path.is_dir():
-            raise StoreError(f"{path} is a folder; name a file in it with --db FILE.")
+            raise StoreError(f"{path} is a folder. Name a file in it with --db FILE.")
         try:
             if owner:
                 writer = await _open_writer(path, notify)
@@ -248,9 +248,9 @@ class Database:
             match error:
                 case sqlite3.Error() if not owner and _is_out_of_reach(error):
                     raise StoreUnreadable(
-                        f"Cannot read {path} ({error}): SQLite keeps a file beside it, also to "
-                        "read. Copy it to a folder that you may write to, and name the copy with "
-                        "--db FILE."
+                        f"Cannot read {path} ({error}): to read it, SQLite needs to write a file "
+                        "next to it. Copy it to a folder that you can write to, and name the "
+                        "copy with --db FILE."
                     ) from error
                 case sqlite3.Error() | UnicodeDecodeError():
                     raise store_error(error, path) from error
@@ -272,7 +272,7 @@ class Database:
         committed. StoreError after `close`."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._closed:
-            problem = f"{self.path} is closed, for the program ends; this was not written."
+            problem = f"{self.path} is closed, because the program is ending. This was not saved."
             done.set_exception(StoreError(problem))
         else:
             self._queue.put_nowait(_Write(statements, full, done))
@@ -352,15 +352,15 @@ class Database:
             status = self.path.stat()
         except FileNotFoundError as error:
             raise StoreGone(
-                f"The database {self.path} was deleted or moved while the program uses it. Put it "
-                "back, or have its contents written there again."
+                f"The database {self.path} was deleted or moved while in use. Put it back, or "
+                "have the page write its contents there again."
             ) from error
         except OSError as error:
-            raise StoreUnwritable(f"Cannot see {self.path}: {error.strerror}.") from error
+            raise StoreUnwritable(f"Cannot read {self.path}: {error.strerror}.") from error
         if (status.st_dev, status.st_ino) != self._file:
             raise StoreUnwritable(
-                f"Another file stands where the database {self.path} was; nothing is saved into "
-                "it. Move it away, and put the database back."
+                f"The database {self.path} was replaced by another file. Nothing is saved into "
+                "that file. Move it away, and put the database back."
             )
         if not status.st_mode & 0o222 or not os.access(self.path, os.W_OK):
             raise StoreUnwritable(
@@ -378,7 +378,7 @@ class Database:
         except StoreGone:
             pass
         else:
-            raise Conflict(f"{self.path} exists; nothing to write.")
+            raise Conflict(f"{self.path} exists, so nothing has to be written.")
         assert self._writer is not None
         copy = self.path.with_name(f"{self.path.name}.copy-{os.getpid()}")
         try:
@@ -389,7 +389,7 @@ class Database:
             await asyncio.to_thread(_sync, copy)
             os.link(copy, self.path)  # never replaces a file created meanwhile
         except FileExistsError as error:
-            raise Conflict(f"Another file stands at {self.path} by now; move it away.") from error
+            raise Conflict(f"There is another file at {self.path} now. Move it away.") from error
         except sqlite3.Error as error:
             raise store_error(error, self.path) from error
         except OSError as error:
@@ -505,7 +505,7 @@ async def _open_writer(path: Path, notify: Callable[[str], None] | None = None) 
 
 
 def _make_private(path: Path) -> None:
-    """Restricts the file and SQLite's files beside it to this user: a file from elsewhere may be
+    """Restricts the file and SQLite's files next to it to this user: a file from elsewhere may be
     readable by others, and new files inherit its permissions."""
     if os.name != "posix":
         return
@@ -527,8 +527,8 @@ async def _check_identity(connection: aiosqlite.Connection, path: Path) -> None:
     tables = await _value(connection, "SELECT count(*) FROM sqlite_master")
     if identity != APPLICATION_ID and tables:
         raise StoreError(
-            f"{path} is a database of another program; it was left as it is. "
-            "Name another file with --db FILE."
+            f"{path} is a database of another program. It was not changed. Name another file "
+            "with --db FILE."
         )
     version = await _value(connection, "PRAGMA user_version")
     if version > len(MIGRATIONS):
@@ -544,8 +544,8 @@ async def _check_readable(connection: aiosqlite.Connection, path: Path) -> None:
     if 0 < version < len(MIGRATIONS):
         raise StoreUnreadable(
             f"{path} was written by an older version of this program (schema {version}, this one "
-            f"reads {len(MIGRATIONS)}). Start `playground serve --db {path}` once: it brings the "
-            "file up to date, and keeps a copy of it."
+            f"reads {len(MIGRATIONS)}). Start `playground serve --db {path}` once. It updates "
+            "the file and keeps a copy."
         )
 
 
@@ -555,7 +555,7 @@ async def _migrate(
     version = await _value(connection, "PRAGMA user_version")
     if version == len(MIGRATIONS):
         return
-    words = f"Bringing the database up to date (schema {version} to {len(MIGRATIONS)})…"
+    words = f"Updating the database (schema {version} to {len(MIGRATIONS)})…"
     loop = asyncio.get_running_loop()
     waiting = loop.call_later(PATIENCE_S, notify, words) if notify is not None and version else None
     try:
@@ -575,8 +575,8 @@ async def _migrate(
 
 def _damaged(path: Path, what: str) -> StoreError:
     return StoreError(
-        f"{path} is damaged ({what.splitlines()[0][:120]}); it was left as it is. Start with a new "
-        f'file by --db FILE; "sqlite3 {path} .recover" can save what is readable.'
+        f"{path} is damaged ({what.splitlines()[0][:120]}); it was not changed. Start a new "
+        f'file with --db FILE; "sqlite3 {path} .recover" can save what is readable.'
     )
 
 
@@ -589,10 +589,10 @@ def store_error(error: Exception, path: Path) -> StoreError:
     """SQLite's error as a StoreError with a sentence."""
     code = getattr(error, "sqlite_errorname", "") or ""
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return StoreBusy(f"Another process has locked {path}; try again when it is done.")
+        return StoreBusy(f"Another process has locked {path}. Try again later.")
     if code == "SQLITE_NOTADB":
         return StoreError(
-            f"{path} is not a database; it was left as it is. Name another file with --db FILE."
+            f"{path} is not a database. It was not changed. Name another file with --db FILE."
         )
     if code.startswith("SQLITE_CORRUPT") or isinstance(error, UnicodeDecodeError):
         return _damaged(path, str(error))
@@ -602,10 +602,10 @@ def store_error(error: Exception, path: Path) -> StoreError:
             "--db FILE."
         )
     if code.startswith("SQLITE_FULL"):
-        return StoreUnwritable(f"Cannot write {path}: the disk is full. Make room on it.")
+        return StoreUnwritable(f"Cannot write {path}: the disk is full. Free some space.")
     if code.startswith("SQLITE_IOERR"):
         return StoreUnwritable(f"Cannot write {path}: {error}. Is the disk full?")
-    return StoreError(f"The database {path} refused: {error}.")
+    return StoreError(f"The database {path} reported an error: {error}.")
 
 
 # One file with one name, whatever path led to it ------------------------------------------------
@@ -621,18 +621,16 @@ def database_path(path: Path) -> Path:
     place = Path(os.path.realpath(path))
     # What is still a link after all were followed is part of a circle.
     if any(os.path.islink(part) for part in (place, *place.parents)):
-        raise StoreError(
-            f"{path} is a link that leads nowhere; name the file itself with --db FILE."
-        )
+        raise StoreError(f"{path} is a broken link. Name the file itself with --db FILE.")
     names = 1
     with suppress(OSError):  # does not exist, or opening it reports more
         names = place.stat().st_nlink if place.is_file() else 1
     if names > 1:
         raise StoreError(
-            f"{place} is one file with {names} names (hard links): through another name a second "
-            "program could use it at the same time and damage it. Remove the other names (find "
-            f"them with: find DIR -samefile {place.name}), or copy it and name the copy with --db "
-            "FILE."
+            f"{place} is one file with {names} names (hard links). A second program could use it "
+            "through another name at the same time and damage it. Remove the other names (find "
+            f"them with: find DIR -samefile {place.name}), or copy it and name the copy with "
+            "--db FILE."
         )
     return place
 
@@ -644,9 +642,9 @@ def readable_database(path: Path) -> Path:
     try:
         place.stat()
     except (FileNotFoundError, NotADirectoryError):
-        raise NotFound(f"There is no database {path}; name one with --db FILE.") from None
+        raise NotFound(f"There is no database {path}. Name one with --db FILE.") from None
     except OSError as error:
-        raise _unreadable(path, error.strerror or "it cannot be looked at") from error
+        raise _unreadable(path, error.strerror or "it cannot be checked") from error
     # Asks the system instead of opening: closing a file releases SQLite's locks on it.
     if not os.access(place, os.R_OK):
         raise _unreadable(path, "Permission denied")
@@ -716,8 +714,8 @@ class OwnerLock:
             fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise StoreError(
-                f"Cannot write beside {self._database}: {error.strerror}. "
-                "Name another place with --db FILE."
+                f"Cannot write next to {self._database}: {error.strerror}. Name another place "
+                "with --db FILE."
             ) from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -557,8 +557,8 @@ def _joined(logged: Logged, lists: tuple[Runs, Runs], slices: Mapping[int, str])
 
 def _unreadable(logged: Logged, why: str) -> StoreError:
     return StoreError(
-        f"The database holds a request that cannot be read (seq {logged.seq}): {why}. Take a backup"
-        " of the file, and start with a new one by --db FILE."
+        f"The database has a request that cannot be read (seq {logged.seq}): {why}. Back up the "
+        "file, and start a new one with --db FILE."
     )
 
 

@@ -123,16 +123,19 @@ async def find_stale(database: Database, folded: Summary, tools: frozenset[str])
     names = {row[0] for row in named}
     stored = {name: value for row in rows for name, value in zip(row.keys(), row, strict=True)}
     says = [
-        f"the list has {name} {_short(value)}, and the log {_short(_stored(folded, name))}"
+        f"the list has {name} {_short(value)}, but the log has {_short(_stored(folded, name))}"
         for name, value in stored.items()
         if value != _stored(folded, name)
     ]
     right = statements(WriteBatch(folded.id, summary=replace(folded, title="")), 0) if says else []
     if missing := [(folded.id, tool) for tool in sorted(tools - names)]:
-        says += [f"search does not know that {_short(tool)} was called" for _, tool in missing]
+        says += [f"the call of {_short(tool)} is not in the search index" for _, tool in missing]
         right.append(Statement("INSERT OR IGNORE INTO called VALUES (?, ?)", missing))
     if extra := [(folded.id, tool) for tool in sorted(names - tools, key=repr)]:
-        says += [f"search has {_short(tool)} as called, and the log does not" for _, tool in extra]
+        says += [
+            f"the search index has a call of {_short(tool)}, but the log does not"
+            for _, tool in extra
+        ]
         right.append(Statement("DELETE FROM called WHERE session = ? AND tool IS ?", extra))
     return Stale(says, right)
 
@@ -142,7 +145,7 @@ async def search_differs(database: Database) -> Sequence[str]:
     'integrity-check' cannot read this view either."""
     ((lost, extra),) = await database.rows(_INDEXED)
     says = [f"{lost} texts are not in the index"] if lost else []
-    return [*says, *([f"{extra} texts of the index are in no session"] if extra else [])]
+    return [*says, *([f"{extra} texts of the index belong to no session"] if extra else [])]
 
 
 async def repair(database: Database, several: Sequence[Statement]) -> None:

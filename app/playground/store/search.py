@@ -116,7 +116,7 @@ def parse_query(text: str) -> SearchQuery:
             _add_text(read, read.words, text[place:end])
             place = max(end, place + 1)
     if len(read.words) + len(read.phrases) > WORDS:
-        read.notes.append(f"Only the first {WORDS} words were looked for.")
+        read.notes.append(f"Only the first {WORDS} words were used.")
         read.phrases = read.phrases[:WORDS]
         read.words = read.words[: WORDS - len(read.phrases)]
     tools, models, profiles, states, tags, marks = (

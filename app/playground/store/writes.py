@@ -51,7 +51,7 @@ class Summary:
 
     `tasks` counts background tasks (it is not read back), `tap` is the id of the tap through which
     an agent runs it, `agent` that agent's name, and `above` the session of the same agent that it
-    is below; each is "" if there is none. These are no projections: `parent`, the session that it
+    is below; each is "" if there is none. These are not projections: `parent`, the session that it
     was forked from after event `parent_seq`, "" for none; `own` (others are imported and
     read-only); `batch`, the id of the batch that it is a run of, "" for none; and the user's marks
     `pinned`, `archived` and `tags`.
@@ -129,7 +129,7 @@ class Copied:
 @dataclass(frozen=True)
 class Closed:
     """The end of a recording: whether it was clean, its masked half-open spans, and the SHA-256 of
-    the saved bytes as hex digits ("", and not clean, while it goes on)."""
+    the saved bytes as hex digits ("", and not clean, while it is running)."""
 
     recording: int
     clean: bool
@@ -467,8 +467,8 @@ def events_of(row: Sequence[Any]) -> list[Logged]:
         return [Logged(seq, at_ms, from_row(kind, body), source)]
     except (ValueError, TypeError, AttributeError, LookupError, BadInput) as error:
         raise StoreError(
-            f"The database holds an event that cannot be read (seq {seq}, {kind}): {error}"
-            " Take a backup of the file, and start with a new one by --db FILE."
+            f"The database has an event that cannot be read (seq {seq}, {kind}): {error} Back up "
+            "the file, and start a new one with --db FILE."
         ) from error
 
 
@@ -545,8 +545,8 @@ def chunks_of(row: Sequence[Any]) -> list[Chunk]:
         ]
     except (ValueError, TypeError, LookupError) as error:
         raise StoreError(
-            f"The database holds bytes that cannot be read (recording {recording}, from byte"
-            f" {start}): {error}"
+            f"The database has bytes that cannot be read (recording {recording}, from byte "
+            f"{start}): {error}"
         ) from error
 
 

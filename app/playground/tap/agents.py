@@ -97,8 +97,8 @@ CLAUDE = Agent(
     settings="settings.json",
     waits=AGENT_WAITS["claude"],
     kept_alive="event `ping`",
-    hidden="sessions through Bedrock, Vertex or Foundry; with --settings of your own, variables "
-    "that it sets instead of ours",
+    hidden="sessions through Bedrock, Vertex or Foundry; with your own --settings, variables "
+    "that they override",
 )
 
 CODEX = Agent(
@@ -121,8 +121,8 @@ CODEX = Agent(
     ),
     waits=AGENT_WAITS["codex"],
     kept_alive="event `response.in_progress`",
-    hidden="work in Codex cloud; the requests of a ChatGPT login belong to another address than "
-    "api.openai.com: where they are refused, set OPENAI_API_KEY",
+    hidden="work in Codex cloud; with a ChatGPT login, requests go to another address than "
+    "api.openai.com: if they are refused, set OPENAI_API_KEY",
 )
 
 GEMINI = Agent(
@@ -140,7 +140,7 @@ GEMINI = Agent(
     dummies={"GEMINI_API_KEY": DUMMY_KEY},
     waits=AGENT_WAITS["gemini"],
     kept_alive="an empty line",
-    hidden="a Google login and Vertex AI: under a tap it uses GEMINI_API_KEY alone",
+    hidden="a Google login and Vertex AI: under a tap it uses only GEMINI_API_KEY",
 )
 
 OPENCODE = Agent(
@@ -152,9 +152,9 @@ OPENCODE = Agent(
     protocols=("anthropic", "openai_responses", "openai_chat", "gemini"),
     environment={SECRET_VARIABLE: "{secret}"},
     waits=AGENT_WAITS["opencode"],
-    kept_alive="the harmless event of the protocol",
-    hidden="models of other providers than the one of the tap, and logins that bring an address "
-    "of their own (Copilot, opencode Zen)",
+    kept_alive="the protocol's keep-alive event",
+    hidden="models of providers other than the tap's, and logins with their own address "
+    "(Copilot, opencode Zen)",
 )
 
 AGENTS: Mapping[str, Agent] = {agent.name: agent for agent in (CLAUDE, CODEX, GEMINI, OPENCODE)}
@@ -200,7 +200,7 @@ BY_HAND: tuple[ByHand, ...] = (
         "Copilot CLI",
         "openai",
         ("export COPILOT_PROVIDER_BASE_URL={url}",),
-        "With COPILOT_MODEL, and a model of your own key.",
+        "With COPILOT_MODEL, and a model for your own key.",
     ),
 )
 
@@ -268,8 +268,8 @@ def prepare(
     """
     if upstream.protocol not in agent.protocols:
         raise BadInput(
-            f"{agent.title} speaks {' or '.join(agent.protocols)}, and the upstream "
-            f"{upstream.protocol}; name another with --upstream."
+            f"{agent.title} uses {' or '.join(agent.protocols)}, but the upstream uses "
+            f"{upstream.protocol}. Name another with --upstream."
         )
     given = {"base": base, "secret": secret, "scratch": str(scratch)}
     theirs = _read_variables(agent, environ, home, folder)
@@ -370,8 +370,8 @@ def _read_variables(
 
 
 _CHATGPT = (
-    "Codex is logged in with ChatGPT, whose requests belong elsewhere than at api.openai.com. "
-    "If they are refused, set OPENAI_API_KEY or name another --upstream."
+    "Codex is logged in with ChatGPT, which does not use api.openai.com. If requests are "
+    "refused, set OPENAI_API_KEY or name another --upstream."
 )
 
 
@@ -428,9 +428,11 @@ def _read_gemini_settings(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(text) if text.strip() else {}
     except ValueError as error:
-        raise BadInput(f"{path} is no JSON: {error}. Mend it; Gemini CLI needs it.") from error
+        raise BadInput(
+            f"{path} is not valid JSON: {error}. Fix it; Gemini CLI reads this file."
+        ) from error
     if not isinstance(data, dict):
-        raise BadInput(f"{path} holds no object. Mend it; Gemini CLI needs it.")
+        raise BadInput(f"{path} is not a JSON object. Fix it; Gemini CLI reads this file.")
     return data
 
 
@@ -442,7 +444,7 @@ def _read(path: Path) -> bytes:
     try:
         return config.read_file(path, MOST_CONFIG, plain=True)
     except OSError as error:
-        raise BadInput(f"Cannot read {path} ({error.strerror}); make it readable.") from error
+        raise BadInput(f"Cannot read {path} ({error.strerror}). Make it readable.") from error
 
 
 _OPENCODE_PROVIDERS: Mapping[Protocol, tuple[str, str]] = {

@@ -68,21 +68,21 @@ _BROWSERS_OWN = frozenset((b"origin", b"service-worker"))
 _PAGE_COOKIE = re.compile(rb"(?:^|;)\s*playground_\d+=")
 """The cookie of our pages, or of another playground's: browsers send it to every port."""
 
-WRONG_HOST = (421, "This address is not served here; use the base URL that the playground printed.")
+WRONG_HOST = (421, "This address is not served here. Use the base URL that the playground printed.")
 FOREIGN = (
     403,
-    "A web page or a browser asked; this address is for agents that you started yourself. Give it "
-    "to an agent as its base URL; what the agent does is on the playground's own pages.",
+    "This address is only for agents that you start yourself, not for browsers or web pages. "
+    "Use it as an agent's base URL. The playground's own pages show what the agent does.",
 )
 NO_SECRET = (
     401,
-    "The secret of a tap is missing, wrong or revoked. Start the agent by playground tap, or make "
-    "a tap on the page Agents.",
+    "The secret of a tap is missing, wrong or revoked. Start the agent with playground tap, or "
+    "make a tap on the page Agents.",
 )
-NO_DOOR = (404, f"There is no such door; use {PREFIX}/anthropic, openai, gemini or ollama.")
+NO_DOOR = (404, f"There is no such address. Use {PREFIX}/anthropic, openai, gemini or ollama.")
 LOOP = (
-    "The upstream of this tap, {}, leads to a tap of this very program, and so nowhere. Change its "
-    "address on the page Providers, or the variable that moves it here."
+    "The upstream of this tap, {}, points to a tap of this program. Change its address on the "
+    "page Providers, or the variable that sets it."
 )
 NO_UPGRADE = (
     426,
@@ -224,9 +224,9 @@ class Door:
         may contain a path or a header."""
         error_id = secrets.token_hex(4)
         frames = "".join(traceback.format_tb(error.__traceback__))
-        text = f"error {error_id} at the door for agents: {type(error).__name__}\n{frames}"
+        text = f"error {error_id} in a tap request: {type(error).__name__}\n{frames}"
         logger.error(one_line(self._mask(text)))
-        return RefusedRequest(500, f"Something went wrong here; look for {error_id} in the log.")
+        return RefusedRequest(500, f"Internal error. See {error_id} in the log.")
 
 
 def _parts(scope: Scope) -> tuple[bytes, DoorName | None, bytes]:
@@ -326,7 +326,7 @@ class Upstreams:
             place = origin(base_url)
             vendor = is_vendors_own(profile)
         except NotFound as error:
-            raise RefusedRequest(404, f"{error} The tap leads to it: make another tap.") from None
+            raise RefusedRequest(404, f"{error} The tap uses it. Make another tap.") from None
         except BadInput as error:
             raise RefusedRequest(502, str(error)) from None
         if not vendor:
@@ -390,8 +390,9 @@ def _fitting(profile: Profile, door: DoorName, target: bytes) -> Profile:
     if profile.protocol not in spoken:
         raise RefusedRequest(
             404,
-            f"The upstream of this tap, {profile.name}, does not speak what is asked at this door "
-            f"(/tap/{door}). Ask at the door of its protocol, or make a tap with another upstream.",
+            f"The upstream of this tap, {profile.name}, does not use the protocol of this "
+            f"address (/tap/{door}). Use the address of its protocol, or make a tap with another "
+            "upstream.",
         )
     if profile.recorded or not protocol:
         return profile

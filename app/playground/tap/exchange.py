@@ -35,26 +35,26 @@ from playground.tap.taps import Taps
 
 LEFT = "The agent closed the connection before the answer was complete."
 
-DELETED = "The session of this request was deleted in the playground while it waited there."
+DELETED = "The session of this request was deleted in the playground while the request waited."
 
 HELD_WHOLE = (
-    "The calls of this answer waited too long for a decision for an answer that is no stream; ask "
-    "again."
+    "The calls of this answer waited too long for a decision: the answer is not streaming, so "
+    "it timed out. Retry."
 )
 
 _LOOK_S = 3600.0
 """Fallback interval to check whether results still wait: every change rings the bell."""
 
 CUT = (
-    "The calls of this answer cannot be decided, because it was not received whole, so it was cut "
-    "before them; ask again."
+    "The answer was not received completely, so its calls cannot be decided, and it was cut off "
+    "before them. Retry."
 )
 
-_UNPACKABLE = "The answer is packed in a way that cannot be read."
+_UNPACKABLE = "The answer's compression is not supported."
 
 _UNREADABLE = (
-    "The provider packed its answer in a way that cannot be read here, so its calls cannot wait "
-    "for a decision. Ask for no compression at the proxy or server in between."
+    "The provider compressed its answer in an unsupported way, so its calls cannot wait for a "
+    "decision. Turn off compression at the proxy or server in between."
 )
 
 _SAVED_S = 0.5

@@ -227,7 +227,7 @@ def tail_of(session: Session, known: Sequence[str], body: AgentBody) -> Tail:
     return Tail(items[last + 1 :], _rewritten(known, digests))
 
 
-_GONE_BACK = "The agent went on from an answer that is not its last one."
+_GONE_BACK = "The agent continued from an answer that is not its last one."
 
 
 def _is_mute(item: RequestItem) -> bool:

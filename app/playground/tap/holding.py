@@ -71,9 +71,9 @@ DENIED = "The user did not allow this call."
 
 ENDED = "The calls of this answer were answered in the playground, which ended the answer here."
 
-FROM_HISTORY = "It came in the history of a request: the agent has run it already."
+FROM_HISTORY = "It came in the history of a request: the agent has already run it."
 
-BEYOND = "This answer makes more calls than can be shown, so this one was left out."
+BEYOND = "This answer has more calls than can be shown, so this one was left out."
 
 
 class Unsound(Exception):
@@ -474,7 +474,7 @@ def leading_results(items: Sequence[RequestItem]) -> list[ResultMessage]:
 
 
 def after_last_answer(items: Sequence[RequestItem]) -> int:
-    """The index behind the last answer; 0 if there is none."""
+    """The index after the last answer; 0 if there is none."""
     answers = [place for place, item in enumerate(items) if isinstance(item, AnswerMessage)]
     return answers[-1] + 1 if answers else 0
 

@@ -158,7 +158,7 @@ class SessionFinder:
                 async with self._engine.sessions.holding(session_id) as live:
                     self._know_session(tap, live)
             except (NotFound, StoreError) as error:
-                logger.error("What asks at a tap may go on with session %s: %s", session_id, error)
+                logger.error("A request at a tap may continue session %s: %s", session_id, error)
         self._known_taps.add(tap)
 
     def _know_session(self, tap: str, live: LiveSession) -> None:

@@ -89,20 +89,20 @@ MOST_ABOVE = 10
 """Most levels of sessions above that are searched for decisions on a result."""
 
 UNKNOWN_RESULT = (
-    "This tap holds results, and a result in this request cannot wait: its call is not known here, "
-    "or another result of it was decided before. It was not sent. Let the tap stop at nothing, or "
-    "begin a new conversation."
+    "This tap holds results, but a result in this request cannot wait: its call is unknown "
+    "here, or a different result of it was already decided. The request was not sent. Let the "
+    "tap stop at nothing, or start a new conversation."
 )
 
 NOT_FOLLOWED = (
-    "An answer to this request may bring calls that were not decided, and this tap holds calls. "
-    "Ask without background mode and stored answers, or let the tap stop at nothing."
+    "This tap holds calls, but an answer to this request may contain undecided calls. Ask "
+    "without background mode and stored answers, or let the tap stop at nothing."
 )
 
 UNREADABLE = (
-    "This tap holds calls, and the request cannot be read: it is no JSON object in UTF-8, is "
-    "larger than 64 MiB, or is packed otherwise than by gzip. It was not sent. Let the agent send "
-    "plain JSON, or let the tap stop at nothing."
+    "This tap holds calls, but the request cannot be read: it is not a JSON object in UTF-8, is "
+    "larger than 64 MiB, or has a compression other than gzip. It was not sent. Let the agent "
+    "send plain JSON, or let the tap stop at nothing."
 )
 
 MUCH = 512 * 1024

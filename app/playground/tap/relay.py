@@ -68,18 +68,18 @@ def error_body(protocol: str, status: int, sentence: str) -> bytes:
 MOST_READ = 64 * 1024 * 1024
 """Bytes up to which a request's body is read completely before it is sent on."""
 
-LOST = "The answer was being changed here when something went wrong; ask again."
+LOST = "An internal error occurred while this answer was changed here. Retry."
 
-STOPPED = "The user stopped this session in the playground; it can be let go on there."
+STOPPED = "The user stopped this session in the playground. Continue it there."
 
 REVOKED = (
-    "The tap was revoked while a result of this request waited for a decision, so it was not sent; "
-    "make a new tap in the playground."
+    "The tap was revoked while a result of this request waited for a decision, so it was not "
+    "sent. Make a new tap in the playground."
 )
 
 UNHELD = (
     "This request could not be recorded, so its calls could not wait for a decision: it was not "
-    "sent. The log of the playground says why; ask again, or let the tap stop at nothing."
+    "sent. See the playground's log. Retry, or let the tap stop at nothing."
 )
 
 LEAVING_S = 1.0
@@ -612,5 +612,7 @@ class _Watched:
         """Logs the error without path and headers."""
         self._broken = True
         text = "".join(traceback.format_exception(error))
-        line = f"a request at the tap {self._request.tap.id} goes on unrecorded: {text}"
+        line = (
+            f"a request at the tap {self._request.tap.id} continues without being recorded: {text}"
+        )
         logger.error(one_line(self.mask(line)))

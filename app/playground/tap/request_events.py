@@ -118,8 +118,8 @@ def not_put_back(session: Session, missing: Sequence[int]) -> Iterator[Warned]:
 
 
 _NOT_PUT_BACK = (
-    "An answer with calls that were answered here is no longer in the agent's history, so the "
-    "model reads nothing of these answers any more."
+    "An answer whose calls were answered here is no longer in the agent's history, so the model "
+    "no longer sees those answers."
 )
 
 
@@ -149,7 +149,7 @@ def continued_event(asked: ReadRequest, turn: Turn, number: int, settings: Setti
     return replace(sent, choice=free, continues=turn.number)
 
 
-_LONG = "The agent came with a history that is too long to be shown; the request has all of it."
+_LONG = "The agent's history is too long to show. The request has all of it."
 
 
 def sent_event(asked: ReadRequest, number: int, settings: Settings) -> RequestSent:

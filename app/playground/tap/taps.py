@@ -28,7 +28,7 @@ STOPS: tuple[StopAt, ...] = get_args(StopAt)
 
 MOST_TITLE = 200
 MOST_OTHERS = 50
-"""Most requests of a tap that are no conversations; the last ones are kept."""
+"""Most requests of a tap that are not conversations; the last ones are kept."""
 MOST_PATH = 200
 """Most characters kept of such a request's path."""
 
@@ -49,7 +49,7 @@ class Tap:
 
 @dataclass(frozen=True)
 class OtherRequest:
-    """A request that is no conversation: a list of models, an unknown path. `path` includes its
+    """A request that is not a conversation: a list of models, an unknown path. `path` includes its
     query, except for the value of a key. `at_ms` is Unix time in ms. `refused` says why it was not
     sent on, or "". `unread`: it was for a chat API, but its body was unreadable, so it is in no
     session, and nothing of its answer was held."""
@@ -65,7 +65,7 @@ class OtherRequest:
 @dataclass
 class Activity:
     """The traffic of a tap since this process began: the number of `requests`, the time of the last
-    one (Unix ms, None before the first), and the last ones that are no conversations, newest last.
+    one (Unix ms, None before the first), and the last ones that are not conversations, newest last.
     `since_start`: the tap was made by this process, so there was no earlier traffic."""
 
     requests: int = 0
@@ -113,7 +113,7 @@ class Taps:
         cannot be stored.
         """
         if not self._profile_named(upstream).base_url:
-            raise BadInput(f"The profile {upstream!r} has no address yet. Set it at its page.")
+            raise BadInput(f"The profile {upstream!r} has no address yet. Set it on its page.")
         stop = _stop_at(stop_at)
         title, agent = self._words("title", title), self._words("agent", agent)
         await self._load()
@@ -239,7 +239,7 @@ def _stop_at(text: str) -> StopAt:
     for stop in STOPS:
         if stop == text:
             return stop
-    raise BadInput(f"stop_at is one of {', '.join(STOPS)}.")
+    raise BadInput(f"stop_at must be one of {', '.join(STOPS)}.")
 
 
 def _hash(secret: str) -> str:

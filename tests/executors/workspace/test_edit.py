@@ -27,7 +27,7 @@ def test_diff(before: str, after: str, told: str) -> None:
 
 def test_a_long_diff_is_cut() -> None:
     told = diff("a", "\n".join("x" * 100 for _ in range(300)))
-    assert told.endswith("… (the diff goes on)")
+    assert told.endswith("… (the diff is longer)")
     assert len(told) < MAX_DIFF + 100
 
 

@@ -78,8 +78,7 @@ TOLD = {
     "/odd": "plain",
     "/json": '{"a": 1}',
     "/empty": "(The page is empty.)",
-    "/deep": "(The page is nested too deeply to be read by its structure; this is its bare text.)\n"
-    "bottom",
+    "/deep": "(The page is nested too deep to keep its structure; this is its plain text.)\nbottom",
 }
 
 
@@ -98,7 +97,7 @@ async def test_what_is_no_page(tmp_path: Path) -> None:
         assert await working.code("fetch_url", url=url + "/binary") == "E9"
         assert await working.code("fetch_url", url=url + "/huge") == "E14"
         large = await working.text("fetch_url", url=url + "/large")
-        assert large.endswith("(… 50,000 more characters are left out.)")
+        assert large.endswith("(… 50,000 more characters omitted.)")
         lost = await working.call("fetch_url", url=url + "/absent")
         assert (lost.is_error, lost.text) == (True, f"{url}/absent answers 404 Not Found.\nno")
 

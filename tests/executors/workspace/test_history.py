@@ -123,5 +123,5 @@ def test_what_was_read_is_bounded(history: History, monkeypatch: pytest.MonkeyPa
 def test_a_damaged_index_is_told(history: History, damage: str) -> None:
     written(history, b"one")
     (history.files.root.with_name("s.history") / "index.json").write_text(damage)
-    with pytest.raises(WorkspaceError, match=r"index.json is damaged; delete it."):
+    with pytest.raises(WorkspaceError, match=r"index.json is damaged. Delete it."):
         history.undo(1, 6)

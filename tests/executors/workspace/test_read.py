@@ -28,7 +28,7 @@ MOST = 1 << 20
         ("a\nb\n", 1, 10, "     1→a\n     2→b"),
         ("a\nb", 2, 10, "     2→b"),
         ("a\r\nb\r\n", 1, 10, "     1→a\n     2→b"),
-        ("a\nb\nc\n", 1, 2, "     1→a\n     2→b\n(1 more lines; go on with offset 3.)"),
+        ("a\nb\nc\n", 1, 2, "     1→a\n     2→b\n(1 more lines; continue with offset 3.)"),
         ("", 1, 10, "(The file is empty.)"),
         ("\n", 1, 10, "     1→"),
         ("one\x0cstill\u2028one", 1, 10, "     1→one\x0cstill\u2028one"),
@@ -42,7 +42,7 @@ def test_numbered(text: str, offset: int, limit: int, told: str) -> None:
 def test_a_large_text_is_cut_at_a_line() -> None:
     told = number_lines("\n".join("y" * 1_000 for _ in range(1_000)))
     assert len(told) < files.MAX_TEXT + 3_000
-    assert told.endswith("more lines; go on with offset 200.)")
+    assert told.endswith("more lines; continue with offset 200.)")
 
 
 @pytest.mark.parametrize(

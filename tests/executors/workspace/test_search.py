@@ -53,8 +53,10 @@ def test_listed(folder: Folder) -> None:
 
 
 FOUND: list[tuple[dict[str, Any], str]] = [
-    ({"pattern": "def"}, "a.py:2:def one():\na.py:5:def two():\nsrc/b.py:1:def three(): ...\n"
-     "src/deep/c.md:1:# def\n(1 files are not text or too large and were left out.)"),
+    ({"pattern": "def"},
+        "a.py:2:def one():\na.py:5:def two():\nsrc/b.py:1:def three(): ...\nsrc/deep/c.md:1:# "
+        "def\n(1 files that are not text or are too large were skipped.)"
+    ),
     ({"pattern": "^def (one|two)"}, "a.py:2:def one():\na.py:5:def two():"),
     ({"pattern": "def one", "around": 1}, "a.py-1-import os\na.py:2:def one():\na.py-3-    pass"),
     ({"pattern": "def o|def t", "around": 1, "path": "a.py"},

@@ -104,7 +104,7 @@ async def test_no_more_than_a_few_at_once(
     await begun(working, "sleep 60")
     result = await working.open_shell("sleep 60", background=True)
     assert result.text.startswith("E12")
-    assert "stop one with stop_task" in result.text
+    assert "Stop one with stop_task" in result.text
     await working.executors.close()
 
 

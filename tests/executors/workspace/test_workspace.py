@@ -150,7 +150,7 @@ async def test_an_unknown_tool_and_every_shipped_one(working: Working) -> None:
     call = working.invocation("read_file", {"path": "a"})
     tool = Tool("x", answered_by="workspace", config={"tool": "nothing"})
     result = await working.run(replace(call, tool=tool))
-    assert "correct the tool's config.tool" in result.text
+    assert "Correct the tool's config.tool" in result.text
     for name, shipped in TOOLS.items():
         assert shipped.config == {"tool": name}
         assert shipped.group == "workspace"

@@ -232,7 +232,7 @@ async def test_only_an_agents_own_sessions_are_its_taps(tmp_path: Path) -> None:
         assert await listed() == []
         says: list[str] = []
         await verify(engine.database, lambda found: says.append(found.says), mending=True)
-        assert says == [f'the list has tap "", and the log "{tap.id}"'] * 2  # the import, too
+        assert says == [f'the list has tap "", but the log has "{tap.id}"'] * 2  # the import, too
         assert await listed() == [session_id]
 
 

@@ -190,7 +190,7 @@ async def test_one_answer_goes_to_the_calls_that_are_ticked(
         f"{at}/decision", data=sent, headers={"hx-request": "", "accept": "text/html"}
     )
     assert plain.status_code == 409
-    assert plain.text.count("This call was decided already.") >= 1
+    assert plain.text.count("This call was already decided.") >= 1
 
 
 async def test_of_a_list_each_is_decided_for_itself(script: httpx.AsyncClient) -> None:
@@ -211,7 +211,7 @@ async def test_of_a_list_each_is_decided_for_itself(script: httpx.AsyncClient) -
     assert [one["ok"] for one in told] == [False, False, True, False, False]
     for one, words in zip(
         told,
-        ("text must be a text", "media_type must be one of", "", "decided already", "9.9"),
+        ("text must be a text", "media_type must be one of", "", "already decided", "9.9"),
         strict=True,
     ):
         assert words in one.get("error", "")

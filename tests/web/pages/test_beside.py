@@ -184,7 +184,7 @@ async def test_other_models_are_asked_from_a_session(
 
     body = {"text": "Once more.", "session": parent, "models": TWO}
     refused = await script.post("/compare", json=body)
-    assert (refused.status_code, "not come to an end" in refused.text) == (409, True)
+    assert (refused.status_code, "has not ended" in refused.text) == (409, True)
     made = await script.post("/compare", json={**body, "prompt": 1})
     assert len(made.json()["ids"]) == 2
 
@@ -219,7 +219,7 @@ async def test_of_forks_that_are_refused_none_is_left(script: httpx.AsyncClient)
     for more, words in (
         ({"prompt": 7}, "no prompt 7"),
         ({"prompt": "1"}, "number of a prompt"),
-        ({"prompt": 1, "text": ""}, "needs some text"),
+        ({"prompt": 1, "text": ""}, "needs text"),
         ({"prompt": 1, "models": [TWO[0], {"tool_choice": "required"}]}, "Model 2: "),
     ):
         body = {"text": "x", "session": parent, "models": TWO, **more}

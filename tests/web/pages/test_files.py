@@ -76,7 +76,7 @@ async def test_what_was_written_is_shown_and_undone(
     refused = await script.post(here + "/undo", json={"change": 2})
     assert (refused.status_code, refused.json()["error"]) == (
         409,
-        "a/<i>.txt was changed after this; undo the newer change first.",
+        "a/<i>.txt was changed after this. Undo the newer change first.",
     )
 
 

@@ -223,7 +223,7 @@ async def test_the_pages_show_the_forms_the_tree_and_where_it_branches(
     named = await page.get(f"/sessions/{child}/forks?parent={seq}", headers={"hx-request": "true"})
     assert named.text == "a session that does not exist here"
     gone = await script.post(f"/sessions/{parent}/fork", json={})
-    assert (gone.status_code, "restore it first" in gone.json()["error"]) == (409, True)
+    assert (gone.status_code, "Restore it" in gone.json()["error"]) == (409, True)
 
 
 async def test_what_came_from_elsewhere_names_no_session_of_ours(

@@ -174,7 +174,7 @@ async def test_what_does_not_fit_its_schema_runs_only_when_asked_twice(tmp_path:
         body = {"decision": "run", "digest": digest, "arguments": {"command": 2}}
         told = await here.post(f"{here.path}/calls/1.0/decision", body, JSON)
         assert told.status in (409, 422)
-        assert b"do not fit the schema" in told.body
+        assert b"do not match the schema" in told.body
 
 
 async def test_masked_arguments_say_what_an_edit_would_send(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ async def test_always_writes_a_rule_for_the_agents_tool(tmp_path: Path, stop_at:
         deny = await here.json(f"{url}?decision=deny&exact=false&scope=session")
         assert deny["rule"]["action"] == "deny"
         if stop_at == "calls":
-            assert "The tap stops at every call, whatever rules run" in panel
+            assert "The tap stops at every call, so rules have no effect" in panel
             return
         assert "Add this rule and run" in panel
         digest = (await session_of(here.agent, here.id)).call("1.0").digest

@@ -186,7 +186,7 @@ async def test_a_known_key_cannot_be_put_back(page: httpx.AsyncClient) -> None:
     assert KEY not in html
     answer = await taken(page, {**fields, "back:0": ["0"]})
     assert answer.status_code == 422
-    assert "holds the value of a key" in answer.text
+    assert "contains the value of a key" in answer.text
     assert KEY not in answer.text
     assert 'name="back:0" value="0" checked' in joined_tags(answer.text)
 
@@ -289,8 +289,8 @@ async def test_another_form_than_ours_arrives_switched_off(
     ("body", "said"),
     [
         (anthropic("k", description=KEY), "contains the value of a key"),
-        (anthropic("k", input_schema={"type": "array"}), "Arguments are an object"),
-        ({"tools": [anthropic("k"), {"type": "teleport", "name": "t"}]}, "'teleport' is not known"),
+        (anthropic("k", input_schema={"type": "array"}), "Arguments must be an object"),
+        ({"tools": [anthropic("k"), {"type": "teleport", "name": "t"}]}, "'teleport' is unknown"),
         ([{"type": "bash_20250124", "name": "bash"}], "run by the client"),
         ({"tools": [{"type": "web_search"}]}, "run by its provider"),
         ({"mcpServers": {"a": {"command": "x"}}}, "/import"),
@@ -420,7 +420,7 @@ async def test_files_that_belong_together_are_read_as_one(
     assert "api/README.txt" in html
     assert "api/ops/a.json" not in html
     alone = await script.post("/import", json={"text": json.dumps(whole)})
-    assert "outside of it" in alone.json()["tools"][0]["problem"]
+    assert "outside the document" in alone.json()["tools"][0]["problem"]
     beside = {"text": json.dumps(whole), "files": {"ops/a.json": json.dumps(part)}}
     assert (await script.post("/import", json=beside)).json()["tools"][0]["name"] == "parted"
 
@@ -504,7 +504,7 @@ async def test_python_file_when_reading_fails_keeps_the_page_and_what_was_typed(
     )
     assert "The file was run to read it" not in text  # with another interpreter it may not have run
     refused = await page.post("/import/read", data={**fields, "interpreter": "python3"})
-    assert "The interpreter is an absolute path" in refused.text
+    assert "The interpreter must be an absolute path" in refused.text
     assert "Nothing has been imported, run or" in refused.text
 
 
@@ -570,7 +570,7 @@ async def test_read_when_asked_by_script_answers_as_import_does(
     )
     (only,) = by_text.json()["tools"]
     assert only["tool"] is None
-    assert "Import the file that has its def at the top." in only["problem"]
+    assert "Import the file that defines it at the top level." in only["problem"]
     nothing = await script.post("/import/read", json={})
     assert nothing.status_code == 422
     gone = await script.post("/import/read", data={"upload": "x", "number": "0"})

@@ -111,7 +111,7 @@ async def test_a_card_renews_nothing_that_it_does_not_show(tmp_path: Path) -> No
         renew = renewal(await asked.get(here, JSON))
         written(tmp_path, "three")
         told = await asked.post(renew, {}, JSON)
-        assert (told.status, b"look at the call again" in told.body) == (409, True), told.body
+        assert (told.status, b"Check the call again" in told.body) == (409, True), told.body
         assert engine.rules.listed(ALWAYS) == (rule,)
         again = renewal(await asked.get(here, JSON))
         assert again != renew

@@ -84,10 +84,10 @@ async def test_a_script_writes_reads_and_changes_rules(tmp_path: Path, own: bool
         ("", {"tool": "x"}, 422, "tool and action"),
         ("", {"tool": "x", "action": "run", "place": -1}, 422, "place must be a whole number"),
         ("", {"tool": "x", "action": "run", "place": True}, 422, "place must be a whole number"),
-        ("", {"tool": "x", "action": "deny", "text": CANARY}, 422, "holds the value of a key"),
-        ("/look", {"tool": "x", "action": "no"}, 422, "action is one of"),
+        ("", {"tool": "x", "action": "deny", "text": CANARY}, 422, "contains the value of a key"),
+        ("/look", {"tool": "x", "action": "no"}, 422, "action must be one of"),
         ("/look", {"tool": "x", "action": "deny", "words": CANARY}, 422, "the value of a key"),
-        ("/look", {"tool": "x", "action": "deny", "source": CANARY}, 422, "is none"),
+        ("/look", {"tool": "x", "action": "deny", "source": CANARY}, 422, "must be one of"),
         ("/none", {"tool": "x", "action": "run"}, 404, "no longer exists"),
         ("/none/move", {"place": 0}, 404, "no longer exists"),
         ("/none/switch", {"enabled": "no"}, 422, "must be true or false"),
@@ -191,7 +191,7 @@ async def test_what_is_refused_stays_in_the_form(tmp_path: Path) -> None:
         assert "No sums.</textarea>" in page
         for path in ("/rules", "/rules/look"):
             key = (await asked.post(path, FORM | {"reason": CANARY}, PAGE)).body.decode()
-            assert "holds the value of a key" in key
+            assert "contains the value of a key" in key
             assert CANARY not in key
         assert engine.rules.version == 0
 
@@ -324,7 +324,7 @@ async def test_a_form_that_is_out_of_date_replaces_nothing_unread(tmp_path: Path
         denies = data(await asked.post(here, {"tool": "w", "action": "deny"}, JSON))
         stale = await asked.post(here, form | {"base": made["base"]}, PAGE)
         page = stale.body.decode()
-        assert (stale.status, "it says “deny w” now" in page) == (409, True)
+        assert (stale.status, "It is now “deny w”" in page) == (409, True)
         body = {"tool": "w", "action": "run", "base": made["base"]}
         assert (await asked.post(here, body, JSON)).status == 409
         assert engine.rules.listed(ALWAYS)[0].action == "deny"
@@ -336,7 +336,7 @@ async def test_a_form_that_is_out_of_date_replaces_nothing_unread(tmp_path: Path
 async def test_undo_says_where_the_rule_stands_now(tmp_path: Path) -> None:
     async with running(tmp_path) as engine:
         asked = Asked(engine)
-        for headers, said in (((JSON,), "“deny w” now"), ((PAGE,), "/rules?moved=1#rule-")):
+        for headers, said in (((JSON,), "“deny w”"), ((PAGE,), "/rules?moved=1#rule-")):
             rule = data(await asked.post("/rules", {"tool": "w", "action": "run"}, JSON))
             await asked.post(f"/rules/{rule['id']}/delete", {}, JSON)
             await asked.post("/rules", {"tool": "w", "action": "deny"}, JSON)

@@ -134,7 +134,7 @@ async def test_what_the_agent_did_to_its_history_stands_in_the_flow(tmp_path: Pa
         flow = (await here.page(f"/sessions/{session_id}")).partition('id="flow"')[2]
         marker = flow.index("The agent changed 1 of its earlier")
         text = (await here.json(f"/sessions/{session_id}/export?as=markdown"))["text"]
-        assert "Run by Claude Code, and not here." in text
+        assert "Run by Claude Code, not here." in text
         assert "Run at the agent, in" in text
         assert (
             text.index("There is a.txt") < text.index("*The agent changed 1") < text.index("Go on.")
@@ -166,7 +166,7 @@ async def test_nothing_is_sent_or_run_from_here(tmp_path: Path) -> None:
             told = await here.post(f"/sessions/{session_id}/{path}", body, JSON)
             said = told.body.decode()
             assert told.status in (409, 422) or path == "decisions", (path, told.status)
-            why = "decided already" if "decision" in path else "An agent runs this session"
+            why = "already decided" if "decision" in path else "An agent runs this session"
             assert why in said, (path, said)
         assert (await session_of(agent, session_id)).seq == seq
 
@@ -190,7 +190,7 @@ async def test_setup_and_request_say_what_the_agent_asked_last(tmp_path: Path) -
         body = json.loads(request["body"])
         assert body["messages"] == agent.messages[:-1]
         assert request["url"] == "https://api.anthropic.com/v1/messages?beta=true"
-        assert "as it came" in request["says"][0]
+        assert "as received" in request["says"][0]
 
 
 async def test_the_list_folds_what_an_agent_does_on_the_side(tmp_path: Path) -> None:

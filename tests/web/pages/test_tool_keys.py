@@ -36,16 +36,16 @@ async def tried(script: httpx.AsyncClient, what: Any) -> str:
 
 
 async def test_saved_it_goes_there_and_nowhere_else(script: httpx.AsyncClient) -> None:
-    assert "nobody has confirmed it for http://127.0.0.1:1:" in await tried(script, tool("a", 1))
+    assert "it is not confirmed for http://127.0.0.1:1:" in await tried(script, tool("a", 1))
     assert (await script.post("/tools", json=tool("a", 1))).status_code == 201
     assert "was not sent" not in await tried(script, "a")
-    assert "nobody has confirmed it for http://127.0.0.1:2:" in await tried(script, tool("a", 2))
+    assert "it is not confirmed for http://127.0.0.1:2:" in await tried(script, tool("a", 2))
 
 
 async def test_a_key_of_a_provider_is_not_let_go_by_a_tool(script: httpx.AsyncClient) -> None:
     made = await script.post("/tools", json=tool("b", 3, "OPENAI_API_KEY"))
     assert made.status_code == 201
-    assert "is not for http://127.0.0.1:3" in await tried(script, "b")
+    assert "does not belong to http://127.0.0.1:3" in await tried(script, "b")
 
 
 async def test_switched_on_it_may(script: httpx.AsyncClient) -> None:
@@ -54,7 +54,7 @@ async def test_switched_on_it_may(script: httpx.AsyncClient) -> None:
     assert "keys" not in off.json()
     # Saved while it is off, it goes nowhere yet.
     assert (await script.post("/tools", json=tool("c", 5))).status_code == 201
-    assert "nobody has confirmed" in await tried(script, tool("d", 5))
+    assert "it is not confirmed" in await tried(script, tool("d", 5))
     on = await script.post("/tools/c/switch", json={"enabled": True})
-    assert on.json()["keys"] == ["TEAM_TOKEN may go to http://127.0.0.1:5 from now on."]
+    assert on.json()["keys"] == ["TEAM_TOKEN may be sent to http://127.0.0.1:5 from now on."]
     assert "was not sent" not in await tried(script, "c")

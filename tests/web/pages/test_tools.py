@@ -165,7 +165,7 @@ async def test_wrong_parameters_are_said_at_their_field(page: httpx.AsyncClient)
     typed = '[{"in": "query", "name": "t", "style": "matrix"}]'
     refused = await page.post("/tools", data={**form, "http_parameters": typed})
     assert refused.status_code == 422
-    assert "The style of a query parameter is one of" in refused.text
+    assert "The style of a query parameter must be one of" in refused.text
     assert html.unescape(drawn_form(refused.text)["http_parameters"]) == typed
 
 

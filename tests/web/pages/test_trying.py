@@ -80,7 +80,7 @@ async def test_result_that_breaks_the_output_schema_is_said_beside_it(
     (await script.post("/tools", json=tool)).raise_for_status()
     answer = (await script.post("/tools/try", json={"tool": "wrong"})).json()
     mismatch = answer["result"]["mismatch"]
-    assert mismatch.endswith('/n is "three", a string; the schema wants an integer.')
+    assert mismatch.endswith('/n is "three", a string; the schema requires an integer.')
     page = await script.get(f"/tools/try/{answer['id']}", headers={"accept": "text/html"})
     assert mismatch in unescape(page.text)
     assert mismatch not in str(answer["wire"])  # no model reads it
@@ -95,7 +95,7 @@ async def test_result_that_breaks_the_output_schema_is_said_beside_it(
         ({"tool": "nobody"}, 404, "no tool"),
         ({"tool": {"name": "x y"}}, 422, "name"),
         ({"tool": 3}, 422, "tool must be"),
-        ({"tool": "ask_me"}, 422, "write the answer"),
+        ({"tool": "ask_me"}, 422, "Write the answer"),
     ],
 )
 async def test_a_refusal_says_why(
@@ -162,7 +162,7 @@ async def test_a_page_that_is_looked_at_starts_no_server(
     assert not started.exists()
     answer = await page.post("/tools/try", data={**inputs(html), "do": "run"}, headers=HX)
     assert answer.status_code == 422, "it was not seen that the server does not answer"
-    assert "look at it again" in answer.text
+    assert "Check it again" in answer.text
     assert "exit code 3" in answer.text
     assert started.exists()
 

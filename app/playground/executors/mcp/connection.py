@@ -94,8 +94,8 @@ class Connection:
                 await self._first(self._ready.wait())
         except TimeoutError:
             self.words.fault = (
-                f"The server did not answer within {limit_s:g} s of its start (initialize). Run"
-                " its command in a terminal to see what it waits for."
+                f"The server did not answer within {limit_s:g} s of its start (initialize). Run "
+                "its command in a terminal to see why."
             )
             await self.close()
             raise Gone(self.words.fault) from None
@@ -188,10 +188,10 @@ class Connection:
             tools += page.tools
             cursor = page.next_cursor
             if len(tools) > MAX_TOOLS:
-                raise Gone(f"The server lists more than {MAX_TOOLS} tools; that is too many.")
+                raise Gone(f"The server lists more than {MAX_TOOLS} tools, the limit.")
             if not cursor:
                 return tools
-        raise Gone(f"The list of tools has more than {MAX_PAGES} pages; that is too many.")
+        raise Gone(f"The list of tools has more than {MAX_PAGES} pages, the limit.")
 
     async def _first(self, work: Awaitable[T]) -> T:
         """The result of `work`; Gone if the server refuses, or the connection ends before."""
@@ -297,7 +297,7 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, PlaygroundError | Gone):
         return str(error)
     if isinstance(error, ModuleNotFoundError):
-        return "MCP servers need the extra `mcp`; install it: pip install 'tool-playground[mcp]'."
+        return "MCP servers need the extra `mcp`. Install it: pip install 'tool-playground[mcp]'."
     words = str(error).strip().rstrip(".")
     return f"The connection failed ({type(error).__name__}{': ' + words if words else ''})."
 
@@ -353,7 +353,9 @@ def _listed(tool: types.Tool, *, twice: bool) -> ListedTool:
     elif twice:
         fault = "Another tool of this server has the same name."
     elif len(description) > MAX_DESCRIPTION:
-        fault = f"Its description has {len(description):,} characters, over {MAX_DESCRIPTION:,}."
+        fault = (
+            f"Its description has {len(description):,} characters, more than {MAX_DESCRIPTION:,}."
+        )
         description = description[:MAX_DESCRIPTION]
     elif len(json.dumps(parameters)) > MAX_SCHEMA:
         fault = f"Its schema has more than {MAX_SCHEMA // 1024} kB."
@@ -398,7 +400,7 @@ def result_of(result: types.CallToolResult) -> ToolResult:
         elif not _wraps(structured, result.content, texts):
             pieces = (*pieces, _json(json.dumps(structured, ensure_ascii=False)))
     if result.is_error and (asks := asked_for(" ".join(piece.text for piece in pieces))):
-        pieces = (Content(text=f"{asks} What the tool says of it:"), *pieces)
+        pieces = (Content(text=f"{asks} The tool's message:"), *pieces)
     return ToolResult(pieces, is_error=result.is_error, kind="failed" if result.is_error else "")
 
 
@@ -437,7 +439,7 @@ def same_json(first: Any, other: Any) -> bool:
 
 _ASKS = (
     ("elicit", "asks the user for input in the middle of a call (elicitation)"),
-    ("sampling", "asks for an answer of a model in the middle of a call (sampling)"),
+    ("sampling", "asks for a model's answer in the middle of a call (sampling)"),
     ("roots", "asks for the user's folders in the middle of a call (roots)"),
 )
 _REFUSED = re.compile(
@@ -455,7 +457,8 @@ def asked_for(text: str) -> str:
     match = _REFUSED.search(text[:_MOST_SAID])
     word = match[0].lower() if match is not None else ""
     return next(
-        (f"This tool {asks}; that is not offered here." for key, asks in _ASKS if key in word), ""
+        (f"This tool {asks}, which is not supported here." for key, asks in _ASKS if key in word),
+        "",
     )
 
 
@@ -472,7 +475,7 @@ def input_wanted(error: ValueError) -> str:
     ]
     named = (asks for key, asks in _ASKS if any(key in str(method) for method in methods))
     asks = next(named, "asks for input in the middle of a call")
-    return f"This tool {asks}; that is not offered here."
+    return f"This tool {asks}, which is not supported here."
 
 
 def _value(text: str) -> Any:
@@ -506,9 +509,9 @@ def _image(media_type: str, data: str) -> Content:
     try:
         base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        return Content(text=f"[an image, {media_type}, that is not base64 and cannot be shown]")
+        return Content(text=f"[an image, {media_type}, not valid base64: not shown]")
     if media_type not in IMAGES:
-        return Content(text=f"[an image, {media_type}, {_size(data)}: this form is not shown]")
+        return Content(text=f"[an image, {media_type}, {_size(data)}: format not supported]")
     return Content("image", media_type=media_type, data=data)
 
 

@@ -118,12 +118,12 @@ class Mcp:
         listed = _listed_tool(peer, tool)
         if invocation.code and _code(server, listed) != invocation.code:
             return _failed(
-                "The tool has changed on its server since this call was decided; nothing was run."
+                "The tool has changed on its server since this call was decided. Nothing was run."
             )
         if _endless(invocation.arguments):
             return _failed(
-                "A number of the arguments is beyond all that JSON of a server can"
-                " hold; nothing was run. Edit the arguments."
+                "A number in the arguments is too large for the server's JSON. Nothing was run. "
+                "Edit the arguments."
             )
         progress = ThrottledProgress(report)
         try:
@@ -180,7 +180,7 @@ class Mcp:
             if server.name == name:
                 why = _refusal(server, accepted)
                 return (None if why else server), accepted, why
-        return None, Accepted(), f"There is no MCP server {name!r}; add it on the page Servers."
+        return None, Accepted(), f"There is no MCP server {name!r}. Add it on the page Servers."
 
     async def _acceptance(self, name: str) -> Accepted:
         matching = (accepted for server, accepted in await self._known() if server.name == name)
@@ -299,7 +299,7 @@ def _judged(
 ) -> CallCheck:
     """Checks against the newest listing; `fault` says why there may be none."""
     if peer.listed is None:
-        sentence = f"The server {server.name} cannot be asked for its tools. {fault}"
+        sentence = f"The tools of the server {server.name} cannot be listed. {fault}"
         return CallCheck(_code(server, None), (Problem("caution", sentence),))
     listed = _listed_tool(peer, tool)
     problems = [Problem("note", sentence) for sentence in _inexact(arguments)]
@@ -315,11 +315,11 @@ def doubt(tool: Tool, listed: ListedTool | None, accepted: Accepted) -> str:
         return f"The server {server} no longer lists a tool {name}."
     was = accepted.tools.get(name)
     if was is None:
-        return f"The tool {name} of the server {server} was never accepted on its page."
+        return f"The tool {name} of the server {server} was not accepted on the server's page."
     if was != listed.fingerprint:
         return (
-            f"This tool is not what was accepted: the server {server} changed its description or"
-            " its schema. See what is new on the server's page, and accept it there."
+            f"The server {server} changed this tool's description or schema after it was "
+            "accepted. Check the changes on the server's page, and accept them there."
         )
     return ""
 
@@ -328,7 +328,7 @@ def _refusal(server: Server, accepted: Accepted) -> str:
     if accepted.server == fingerprint(server):
         return ""
     what = "has changed since it was accepted" if accepted.server else "was not accepted yet"
-    return f"The server {server.name} {what}; look at it on its page and accept it there."
+    return f"The server {server.name} {what}. Check it on its page and accept it there."
 
 
 def _listed_tool(peer: Peer, tool: Tool) -> ListedTool | None:

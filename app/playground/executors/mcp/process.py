@@ -81,8 +81,8 @@ class Words:
                 f"{MAX_UNASKED // 2**20} MB" if self._lines <= MAX_LINES else f"{MAX_LINES:,} lines"
             )
             raise Flood(
-                f"The server wrote more than {much} without being asked, and was stopped. Look at"
-                " its last words; it may log in an endless loop."
+                f"The server wrote more than {much} without a request and was stopped. Check its "
+                "last output; it may log in an endless loop."
             )
 
     def add(self, data: bytes) -> None:
@@ -102,12 +102,10 @@ def check_launch(launch: Launch) -> None:
     """BadInput if it cannot be started, with what to do about it."""
     name = launch.command[0]
     if launch.cwd and not Path(launch.cwd).is_dir():
-        raise BadInput(f"There is no folder {launch.cwd}; correct the server's working directory.")
+        raise BadInput(f"There is no folder {launch.cwd}. Correct the server's working directory.")
     place = os.path.join(launch.cwd, name) if "/" in name else name
     if shutil.which(place, path=launch.environment.get("PATH", os.defpath)) is None:
-        raise BadInput(
-            f"There is no program {name!r} to be started; install it, or correct the command."
-        )
+        raise BadInput(f"There is no program {name!r}. Install it, or correct the command.")
 
 
 Streams = tuple[
@@ -219,8 +217,8 @@ class _Pipe:
             size += len(rest)
             if size > MAX_LINE:
                 raise Flood(
-                    f"The server sent a message of more than {MAX_LINE // 2**20} MB and was"
-                    " stopped; ask its tool for less."
+                    f"The server sent a message of more than {MAX_LINE // 2**20} MB and was "
+                    "stopped. Ask its tool for less."
                 )
 
     async def _obituary(self) -> None:
@@ -318,16 +316,16 @@ def fill_references(text: str, lookup: Lookup, url: str = "") -> str:
         name, falls_back, default = match.group(1).partition(":-")
         if not VARIABLE.fullmatch(name):
             raise BadInput(
-                f"{match.group(0)} cannot be filled in; write ${{NAME}} with the name of a"
-                " variable of the environment."
+                f"{match.group(0)} is not a valid placeholder. Write ${{NAME}} with the name"
+                " of an environment variable."
             )
         looked_up = lookup(name, url)
         if falls_back and not looked_up:
             return default
         if looked_up is None:
             raise BadInput(
-                f"There is no {name} in the environment, which this server needs; set it and"
-                " start the playground again."
+                f"This server needs {name}, which is not in the environment. Set it and restart "
+                "the playground."
             )
         return looked_up
 

@@ -204,7 +204,7 @@ def unfilled(signature: inspect.Signature, given: dict[str, Any]) -> str:
             continue
         hint = str(getattr(parameter.annotation, "__name__", parameter.annotation))
         if re.search(r"Context|Runtime|Injected|Config\b", hint):
-            return f" ({hint}, which its framework fills in while an agent runs; nobody does here)"
+            return f" ({hint}, which its framework fills in only while an agent runs)"
     return ""
 
 
@@ -440,7 +440,7 @@ def number(kind: Any, inside: Any, value: Any, where: str) -> Any:
     try:
         return value if isinstance(value, float) else float(value)
     except OverflowError:
-        return refuse(where, "a number that a float can be", value)
+        return refuse(where, "a number in the range of a float", value)
 
 
 def exact_number(kind: Any, inside: Any, value: Any, where: str) -> Any:
@@ -520,7 +520,7 @@ def several(kind: Any, inside: Any, value: Any, where: str) -> Any:
     try:
         return builder(items)
     except TypeError:
-        return refuse(where, "an array of what a set can hold", value)
+        return refuse(where, "an array of hashable values", value)
 
 
 def row(kind: Any, inside: Any, value: Any, where: str) -> Any:

@@ -538,7 +538,7 @@ async def _start(invocation: Invocation) -> Worker | ToolResult:
     config = invocation.tool.config
     file = _file(str(config.get("file", "")))
     if not file.is_file():
-        return _failed(f"There is no file {file}; correct the file of the tool.")
+        return _failed(f"There is no file {file}. Correct the tool's file.")
     interpreter = str(config.get("interpreter", ""))
     # Our own interpreter runs without site-packages: our dependencies are not available to tools.
     command = [os.path.expanduser(interpreter)] if interpreter else [sys.executable, "-S"]
@@ -603,7 +603,7 @@ def _verdict(answer: WorkerAnswer, most: int) -> ToolResult:
         return _too_large(f"The tool printed or returned more than {most:,} bytes and was stopped.")
     match answer.message:
         case {"too_large": True}:
-            return _too_large(f"The result has more than {most:,} bytes; ask for less.")
+            return _too_large(f"The result has more than {most:,} bytes. Ask for less.")
         case {"result": str(text), "is_error": True} | {"changed": str(text)}:
             return _failed(text)
         case {"result": str(text), "form": str(form)}:
@@ -613,8 +613,7 @@ def _verdict(answer: WorkerAnswer, most: int) -> ToolResult:
     if code is not None and code > 128:
         why = signal.strsignal(code - 128) or why
     sentence = (
-        f"The tool's process ended without a result ({why}); what it had done by then is not "
-        "undone."
+        f"The tool's process ended without a result ({why}); its effects so far are not undone."
     )
     return _failed(f"{sentence}\n{answer.tail}".strip())
 
@@ -645,8 +644,8 @@ def _failed(text: str) -> ToolResult:
 # -- typed code, in the sandbox
 
 SANDBOX_MISSING = (
-    "Python typed in the page needs the sandbox, which is not installed: "
-    "pip install 'tool-playground[sandbox]', then start the program again."
+    "Python typed in the page needs the sandbox, which is not installed. Run pip install "
+    "'tool-playground[sandbox]', then restart the program."
 )
 MAX_MEMORY = 256 << 20
 MAX_DEPTH = 400

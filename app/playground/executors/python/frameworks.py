@@ -112,7 +112,7 @@ def read_smolagents(tool: Any) -> ToolSchema:
 def read_adk(tool: Any) -> ToolSchema:
     declaration = tool._get_declaration()
     if declaration is None:
-        raise NoSchema("Its model runs it: it has no declaration of its own.")
+        raise NoSchema("Its provider runs it, so it has no declaration.")
     schema = getattr(declaration, "parameters_json_schema", None)
     if schema is not None:
         return ToolSchema(declaration.name, declaration.description or "", schema_of(schema))
@@ -159,7 +159,7 @@ def read_claude(tool: Any) -> ToolSchema:
         }
         schema = {"type": "object", "properties": members, "required": list(members)}
     elif not isinstance(schema, dict):
-        raise NoSchema("This version of its package builds its schema within a server.")
+        raise NoSchema("This version of its package builds its schema inside a server.")
     return ToolSchema(tool.name, tool.description, schema)
 
 
@@ -447,7 +447,7 @@ def tool_object(thing: Any) -> tuple[Framework | None, Any]:
     except Exception as error:
         what = getattr(thing, "__name__", "It")
         sentence = f"{what}() cannot be made without arguments: {type(error).__name__}: {error}"
-        raise NoSchema(f"{sentence} Put an instance of it at the top of the file.") from None
+        raise NoSchema(f"{sentence} Create an instance at the top level of the file.") from None
 
 
 def module_tool(values: dict[str, Any]) -> Any:

@@ -119,7 +119,7 @@ def is_importable(folder: str) -> bool:
 
 
 class OneFile(MetaPathFinder, Loader):
-    """Finds the file at `path` under its dotted name, whoever imports it (its package may, too),
+    """Finds the file at `path` under its dotted name, whatever imports it (its package may, too),
     and loads it by `execute`: there is one module of it, and it is what was decided on."""
 
     def __init__(self, name: str, path: str, execute: Callable[[types.ModuleType], None]) -> None:

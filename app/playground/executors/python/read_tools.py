@@ -22,7 +22,7 @@ def read(path: str, digest: str) -> str:
     try:
         file.source = bytes_of(path)
         if digest and hashlib.sha256(file.source).hexdigest() != digest:
-            raise CallFailure(f"{path} has changed just now and was not run; read it again.")
+            raise CallFailure(f"{path} has just changed and was not run. Read it again.")
         file.load()
         return json.dumps(frameworks().tools_of(file.module, file.source))
     except BaseException as error:  # SystemExit comes from the file, too

@@ -452,7 +452,7 @@ class File:
             self.source = bytes_of(self.path)
         if digest and hashlib.sha256(self.source).hexdigest() != digest:
             raise CallFailure(
-                f"{self.path} has changed since this call was decided; nothing was run."
+                f"{self.path} has changed since this call was decided. Nothing was run."
             )
         if not self.loaded:
             self.load()
@@ -479,9 +479,7 @@ class File:
         if callable(value):
             return value, None
         if value is not None:
-            raise CallFailure(
-                f"{name} of {self.path} is not a function but a {type(value).__name__}."
-            )
+            raise CallFailure(f"{name} of {self.path} is a {type(value).__name__}, not a function.")
         known = ", ".join(sorted(self.names()))
         raise CallFailure(f"{self.path} has no function {name}; it has: {known}.")
 

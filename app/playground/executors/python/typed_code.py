@@ -54,7 +54,7 @@ def call(
     except (monty.MontySyntaxError, monty.MontyRuntimeError) as error:
         raise CallFailure(str(error)[:20_000] + lines(error)) from None
     except monty.MontyCrashedError:
-        raise CallFailure("The interpreter of the sandbox broke down over this code.") from None
+        raise CallFailure("The sandbox's interpreter crashed on this code.") from None
     except FileNotFoundError as error:
         raise CallFailure(f"The sandbox cannot be started: {error}") from None
     except MemoryError:

@@ -23,14 +23,14 @@ CODES: Mapping[str, str] = {
     "E1": "the file was not read",
     "E2": "the file has changed since it was read",
     "E3": "the old text is not in the file",
-    "E4": "the old text is there more than once",
+    "E4": "the old text occurs more than once",
     "E5": "outside the folder",
     "E6": "no such file",
-    "E7": "not a plain file",
+    "E7": "not a regular file",
     "E8": "too large",
     "E9": "not text",
     "E10": "nothing would change",
-    "E11": "a pattern or range that cannot be read",
+    "E11": "an invalid pattern or range",
     "E12": "no such task, or too many",
     "E13": "the system refused",
     "E14": "cannot be fetched",
@@ -75,19 +75,19 @@ def parts_of(path: str) -> tuple[str, ...]:
     """The components of a relative path; () is the folder itself. WorkspaceError E5 outside it."""
     if "\0" in path or path.startswith("~") or not _spelled(path):
         raise WorkspaceError(
-            "E5", f"{path!r} is not a path in the scratch folder; name one like notes.txt."
+            "E5", f"{path!r} is not a path in the scratch folder. Use one like notes.txt."
         )
     if path.startswith("/"):
         raise WorkspaceError(
-            "E5", "Paths are relative to the scratch folder; name one like notes.txt."
+            "E5", "Paths are relative to the scratch folder. Use one like notes.txt."
         )
     parts = tuple(part for part in path.split("/") if part not in ("", "."))
     if ".." in parts:
         raise WorkspaceError(
-            "E5", f"{path!r} leads up with `..`; name the path from the scratch folder."
+            "E5", f"{path!r} contains `..`. Use a path relative to the scratch folder."
         )
     if len(parts) > MAX_DEPTH:
-        raise WorkspaceError("E5", f"A path has at most {MAX_DEPTH} folders; use a shorter one.")
+        raise WorkspaceError("E5", f"A path has at most {MAX_DEPTH} folders. Use a shorter one.")
     return parts
 
 
@@ -140,7 +140,7 @@ class Folder:
         """A plain file, open for reading; E5 to E7 if it is not one of this folder."""
         parts = parts_of(path)
         if not parts:
-            raise WorkspaceError("E7", "This is the scratch folder itself; name a file in it.")
+            raise WorkspaceError("E7", "This is the scratch folder itself. Name a file in it.")
         with self.folder(parts[:-1]) as parent, _plain(parent, parts[-1], path) as opened:
             yield opened
 
@@ -153,7 +153,7 @@ class Folder:
         """Replaces the file by `data` atomically: a reader sees the complete old or new content."""
         parts = parts_of(path)
         if not parts:
-            raise WorkspaceError("E7", "This is the scratch folder itself; name a file in it.")
+            raise WorkspaceError("E7", "This is the scratch folder itself. Name a file in it.")
         with self.folder(parts[:-1], create=True) as parent:
             name, mode = parts[-1], 0o600
             if self._there(parent, name):
@@ -245,15 +245,16 @@ def _plain(parent: int, name: str, path: str) -> Iterator[tuple[int, os.stat_res
 def _check_plain(status: os.stat_result, path: str) -> None:
     if stat.S_ISLNK(status.st_mode):
         raise WorkspaceError(
-            "E5", f"{path} is a link, which is not followed; name the file itself."
+            "E5", f"{path} is a symbolic link, which is not followed. Name the file itself."
         )
     if stat.S_ISDIR(status.st_mode):
-        raise WorkspaceError("E7", f"{path} is a folder; name a file in it.")
+        raise WorkspaceError("E7", f"{path} is a folder. Name a file in it.")
     if not stat.S_ISREG(status.st_mode):
-        raise WorkspaceError("E7", f"{path} is a pipe, socket or device; name a plain file.")
+        raise WorkspaceError("E7", f"{path} is a pipe, socket or device. Name a regular file.")
     if status.st_nlink > 1:
         sentence = (
-            f"{path} has a second name, which may lie outside (a hard link); use a copy of it."
+            f"{path} has a second name (a hard link), which may be outside the folder. Use a "
+            "copy of it."
         )
         raise WorkspaceError("E5", sentence)
 
@@ -268,7 +269,7 @@ def _all(descriptor: int, status: os.stat_result, path: str, most: int) -> bytes
         pieces.append(piece)
         size += len(piece)
     sentence = f"{path} has {max(status.st_size, size):,} bytes, more than the {most:,} allowed."
-    raise WorkspaceError("E8", sentence + " Look at a part of it with run_shell.")
+    raise WorkspaceError("E8", sentence + " Read a part of it with run_shell.")
 
 
 def _walk(here: int, above: str, depth: int, left: list[int]) -> Iterator[FolderEntry]:
@@ -310,10 +311,12 @@ def _is_link(here: int, name: str) -> bool:
 def _trouble_of(error: OSError, path: str, link: bool = False) -> WorkspaceError:
     if error.errno in _LINK or link:
         return WorkspaceError(
-            "E5", f"{path} is a link, which is not followed; name the place itself."
+            "E5", f"{path} is a symbolic link, which is not followed. Name its target."
         )
     if error.errno in _ABSENT:
-        return WorkspaceError("E6", f"There is no {path}; look with list_files.")
+        return WorkspaceError("E6", f"There is no {path}. Find it with list_files.")
     if error.errno == errno.ENOTDIR:
-        return WorkspaceError("E7", f"{path} is a file, not a folder; look with list_files.")
+        return WorkspaceError(
+            "E7", f"{path} is a file, not a folder. Find folders with list_files."
+        )
     return WorkspaceError("E13", f"{path}: {error.strerror}.")

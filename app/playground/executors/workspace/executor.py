@@ -44,7 +44,7 @@ FETCH_S = 30.0
 _PLAIN = frozenset({"read_file", "list_files", "search_files", "fetch_url"})
 _CONFINED = Problem(
     "note",
-    "It runs in a sandbox: no network, and nothing but its scratch folder can be written.",
+    "It runs in a sandbox: without a network, and able to write only in its scratch folder.",
 )
 
 
@@ -113,7 +113,7 @@ class Workspace:
         """Runs the tool; failures are results."""
         does = self._does.get(str(invocation.tool.config.get("tool")))
         if does is None:
-            sentence = "There is no such workspace tool; correct the tool's config.tool."
+            sentence = "There is no such workspace tool. Correct the tool's config.tool."
             return text_result(sentence, is_error=True, kind="failed")
         try:
             return await does(invocation, CallArguments(invocation.arguments), report)
@@ -136,8 +136,8 @@ class Workspace:
         if not missing:
             return CallCheck("", (_CONFINED,), safe)
         sentence = (
-            f"This system offers no sandbox ({missing}): the command would run with all your "
-            "rights, on your files and your network. It is never run without being asked for."
+            f"This system has no sandbox ({missing}). The command would run with your full "
+            "rights, on your files and your network. It always needs your approval."
         )
         return CallCheck(OPEN, (Problem("caution", sentence),), safe)
 
@@ -186,7 +186,7 @@ class Workspace:
             return await files.read_pdf(path, data, pages)
         if pages:
             raise WorkspaceError(
-                "E11", f"{path} is not a PDF; leave pages out, or use offset and limit."
+                "E11", f"{path} is not a PDF. Leave pages out, or use offset and limit."
             )
         return files.render_file(path, data, offset, limit, invocation.max_output)
 
@@ -250,7 +250,7 @@ class Workspace:
         background = given.flag("background")
         text = given.text("command")
         if "\0" in text:
-            raise InvalidArgument("command must have no NUL character.")
+            raise InvalidArgument("command must not contain a NUL character.")
         Folder(invocation.folder).make()
         command = ShellCommand(text, invocation.folder.resolve(), not lifted, LONGEST_S)
         if background:
@@ -297,7 +297,7 @@ class Workspace:
         except TimeoutError:
             after_s = limit_s + invocation.deadline.extended_s
             raise WorkspaceError(
-                "E14", f"{url} was not done after {after_s:g} s, its limit."
+                "E14", f"{url} took longer than {after_s:g} s, its limit."
             ) from None
 
 
@@ -318,7 +318,9 @@ async def _run_shell_command(
                 return text_result(printed.lstrip(), is_error=True, kind="timeout")
             output = running.output.take()
             if running.flooded:
-                printed = f"{output}\n[ended, for it printed more than {shell.MAX_OUTPUT:,} bytes]"
+                printed = (
+                    f"{output}\n[ended, because it printed more than {shell.MAX_OUTPUT:,} bytes]"
+                )
                 return text_result(printed, is_error=True, kind="too_large")
     except OSError as error:
         raise WorkspaceError("E13", f"The shell cannot be started: {error.strerror}.") from error
@@ -340,7 +342,7 @@ def _sound(text: str) -> str:
 # The group `workspace`: tools for a scratch folder of the session, as a model sees them.
 
 _PATH = {"type": "string", "description": "A path in the scratch folder, like src/main.py."}
-_SAYS = "Paths are relative to the scratch folder; outside it is E5, no such file E6."
+_SAYS = "Paths are relative to the scratch folder; a path outside it is E5, a missing file E6."
 
 
 def _tool(
@@ -387,9 +389,9 @@ WORKSPACE: tuple[Tool, ...] = (
     _tool(
         "read_file",
         "Read a file of the scratch folder: text with line numbers as `cat -n` gives them, "
-        "images (PNG, JPEG, GIF, WebP), PDFs page by page, notebooks (.ipynb) with their outputs. "
-        "Gives 2000 lines unless told otherwise; long lines are cut. Too large is E8, neither "
-        f"text nor any of these is E9, a folder or a pipe is E7. {_SAYS}",
+        "images (PNG, JPEG, GIF, WebP), PDFs page by page, notebooks (.ipynb) with their "
+        "outputs. Gives 2000 lines by default; long lines are cut. A file that is too large is "
+        f"E8, an unsupported format E9, a folder or a pipe E7. {_SAYS}",
         {
             "path": _PATH,
             "offset": _whole("The first line to read, from 1. The first if left out.", 1, 10**8),
@@ -402,25 +404,25 @@ WORKSPACE: tuple[Tool, ...] = (
     ),
     _tool(
         "write_file",
-        "Make a file of the scratch folder, or replace one whole; folders on the way are made. "
-        "A file that is there must have been read in this session (else E1) and must not have "
-        "changed since (else E2: read it again). Prefer edit_file for a small change. "
+        "Create a file in the scratch folder, or replace a whole file. Missing folders are "
+        "created. An existing file must have been read in this session (else E1) and must not "
+        "have changed since (else E2: read it again). Prefer edit_file for a small change. "
         f"{_SAYS}",
         {"path": _PATH, "content": _text("All of the new text of the file.")},
         *("path", "content"),
     ),
     _tool(
         "edit_file",
-        "Replace a piece of text in a file of the scratch folder. The file must have been read in "
-        "this session (else E1) and must not have changed since (else E2: read it again). `old` "
-        "must be in the file exactly (else E3) and only once (else E4: give more lines around it, "
-        "or set replace_all); `old` and `new` must differ (else E10). Gives the difference. "
-        f"{_SAYS}",
+        "Replace a piece of text in a file of the scratch folder. The file must have been read "
+        "in this session (else E1) and must not have changed since (else E2: read it again). "
+        "`old` must be in the file exactly (else E3) and only once (else E4: include more lines "
+        "around it, or set replace_all); `old` and `new` must differ (else E10). Returns the "
+        f"diff. {_SAYS}",
         {
             "path": _PATH,
             "old": _text("The text to replace, exactly as it is, without line numbers."),
             "new": _text("The text to put in its place."),
-            "replace_all": _flag("Replace each place where `old` is. False if left out."),
+            "replace_all": _flag("Replace every occurrence of `old`. False if left out."),
         },
         *("path", "old", "new"),
     ),
@@ -436,9 +438,9 @@ WORKSPACE: tuple[Tool, ...] = (
     ),
     _tool(
         "search_files",
-        "Search the text files of the scratch folder for a regular expression (Rust's syntax: no "
-        "look-around, no back-references; anything else is E11). Gives path:line:text, or only "
-        f"the files, or counts. {_SAYS}",
+        "Search the text files of the scratch folder for a regular expression (Rust's syntax: "
+        "no look-around, no back-references; an invalid pattern is E11). Gives path:line:text, "
+        f"or only the files, or counts. {_SAYS}",
         {
             "pattern": _text("The regular expression; (?i) at its beginning ignores case."),
             "path": _text("A file, or a folder to begin in. The scratch folder if left out."),
@@ -458,16 +460,16 @@ WORKSPACE: tuple[Tool, ...] = (
     ),
     _tool(
         "run_shell",
-        "Run a command with /bin/sh in the scratch folder. Where the system allows, it is in a "
-        "sandbox: no network, the system read-only, nothing else to be seen, an own empty /tmp. "
-        "What was printed comes back (of much, the beginning and the end) with the exit code. "
-        "What the command leaves running is ended with it; for what is to run on, set background, "
-        "and use read_task and stop_task with the task id that comes back.",
+        "Run a command with /bin/sh in the scratch folder. If the system allows it, the command "
+        "runs in a sandbox: no network, the system read-only, no other files visible, its own "
+        "empty /tmp. Returns the output (the beginning and the end of a long one) and the exit "
+        "code. Processes that the command leaves running are ended. To keep a command running, "
+        "set background, and use read_task and stop_task with the returned task id.",
         {
             "command": _text("The command, as for `sh -c`."),
             "timeout_s": {
                 "type": "number",
-                "description": "End it after so many seconds. 60 if left out.",
+                "description": "End it after this many seconds. 60 if left out.",
                 "minimum": 1,
                 "maximum": 600,
             },
@@ -479,22 +481,22 @@ WORKSPACE: tuple[Tool, ...] = (
     ),
     _tool(
         "read_task",
-        "What a background task printed since it was last read, and whether it still runs. "
-        "No such task is E12.",
+        "Read what a background task printed since it was last read, and whether it is still "
+        "running. An unknown task is E12.",
         {"task_id": _text("The id that run_shell gave, like task-3-0.")},
         "task_id",
     ),
     _tool(
         "stop_task",
-        "End a background task with all it started. No such task is E12.",
+        "End a background task and all processes it started. An unknown task is E12.",
         {"task_id": _text("The id that run_shell gave, like task-3-0.")},
         "task_id",
     ),
     _tool(
         "fetch_url",
-        "Fetch one page by GET and give its readable text; images as images. Kept for 15 minutes. "
-        "Redirects are not followed: where they lead is told, and can be asked for. Only public "
-        "addresses; anything else, and trouble on the way, is E14.",
+        "Fetch one page by GET and give its readable text; images as images. Kept for 15 "
+        "minutes. Redirects are not followed: the target is returned, and you can fetch it. "
+        "Only public addresses are allowed; any other address, or a failed fetch, is E14.",
         {"url": _text("The whole URL, with https:// or http://.")},
         "url",
         safe=True,

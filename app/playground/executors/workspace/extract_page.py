@@ -28,7 +28,7 @@ MOST_SPANNED = 50
 _SKIPPED = ("script", "style", "template", "noscript", "svg", "iframe")
 _MOST_NESTED = 200
 """The converter calls itself for each level, three functions deep."""
-_TOO_DEEP = "(The page is nested too deeply to be read by its structure; this is its bare text.)\n"
+_TOO_DEEP = "(The page is nested too deep to keep its structure; this is its plain text.)\n"
 
 
 def main() -> None:

@@ -32,16 +32,16 @@ def pdf_text(data: bytes, first: int, last: int, most: int) -> dict[str, str]:
     try:
         reader = pypdf.PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
-            return {"trouble": "is encrypted; only a copy without a password can be read."}
+            return {"trouble": "is encrypted. Only a copy without a password can be read."}
         count = len(reader.pages)
         if first > count:
-            return {"trouble": f"has {count} pages; ask for one of them."}
+            return {"trouble": f"has {count} pages. Ask for one of them."}
         text = ""
         for number in range(first, min(last, count) + 1):
             text += f"--- page {number} of {count} ---\n"
             text += reader.pages[number - 1].extract_text().strip() + "\n"
             if len(text) > most:
-                text = text[:most] + "…\n(The text is cut here; ask for fewer pages.)\n"
+                text = text[:most] + "…\n(The text is cut off here. Ask for fewer pages.)\n"
                 break
     except MemoryError:
         return {"trouble": "needs too much memory to be read."}

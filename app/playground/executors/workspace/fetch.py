@@ -97,7 +97,8 @@ async def result_of_response(answer: net_fetch.FetchResponse, most: int) -> Tool
     text = _decoded(answer)
     if text is None:
         sentence = (
-            f"{answer.url} is {kind or 'of no type'}, {len(answer.body):,} bytes, and no text."
+            f"{answer.url} is {kind or 'of no type'}, {len(answer.body):,} bytes, which is not "
+            "text."
         )
         raise WorkspaceError("E9", sentence)
     if kind in ("text/html", "application/xhtml+xml") or text.lstrip()[:15].lower().startswith(
@@ -106,7 +107,7 @@ async def result_of_response(answer: net_fetch.FetchResponse, most: int) -> Tool
         text = await _readable(text, answer.url)
     if len(text) > MAX_TEXT:
         more = len(text) - MAX_TEXT
-        text = text[:MAX_TEXT] + f"\n(… {more:,} more characters are left out.)"
+        text = text[:MAX_TEXT] + f"\n(… {more:,} more characters omitted.)"
     if answer.status >= 400:
         sentence = f"{answer.url} answers {answer.status} {answer.reason}."
         return text_result(f"{sentence}\n{text}".strip(), is_error=True, kind="failed")
@@ -121,7 +122,7 @@ def _redirect(answer: net_fetch.FetchResponse) -> ToolResult:
     except ValueError:
         target = location
     sentence = f"{answer.url} answers {answer.status} and leads to {target or 'nowhere'}"
-    sentence += "; redirects are not followed, so ask again with that URL if you want it."
+    sentence += "; redirects are not followed. To follow it, fetch that URL."
     return text_result(sentence, is_error=True, kind="failed")
 
 
@@ -150,5 +151,5 @@ async def _readable(page: str, url: str) -> str:
         return str((await run_extractor("page", url, data=data, limit_s=PAGE_S))["text"])
     except (TimeoutError, ValueError, KeyError):
         raise WorkspaceError(
-            "E14", f"{url} is HTML that cannot be read within the limits."
+            "E14", f"{url} is HTML that is too large or too complex to read."
         ) from None

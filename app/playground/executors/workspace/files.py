@@ -58,11 +58,11 @@ def text_of(path: str, data: bytes) -> str:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        sentence = f"{path} is not UTF-8 text (byte {error.start:,}); look at it with run_shell."
+        sentence = f"{path} is not UTF-8 text (byte {error.start:,}). Read it with run_shell."
         raise WorkspaceError("E9", sentence) from None
     if "\0" in text:
         raise WorkspaceError(
-            "E9", f"{path} has NUL bytes, so it is not text; look at it with run_shell."
+            "E9", f"{path} has NUL bytes, so it is not text. Read it with run_shell."
         )
     return text
 
@@ -76,7 +76,7 @@ def number_lines(text: str, offset: int = 1, limit: int = LINES) -> str:
     if not lines:
         return "(The file is empty.)"
     if offset > len(lines):
-        sentence = f"The file has {len(lines):,} lines; ask for an offset up to that."
+        sentence = f"The file has {len(lines):,} lines. Ask for an offset up to that."
         raise WorkspaceError("E11", sentence)
     numbered: list[str] = []
     size = 0
@@ -88,7 +88,7 @@ def number_lines(text: str, offset: int = 1, limit: int = LINES) -> str:
     last = offset + len(numbered) - 1
     if last < len(lines):
         left = len(lines) - last
-        numbered.append(f"({left:,} more lines; go on with offset {last + 1}.)")
+        numbered.append(f"({left:,} more lines; continue with offset {last + 1}.)")
     return "\n".join(numbered)
 
 
@@ -101,7 +101,8 @@ def _image(path: str, data: bytes, kind: str, most: int) -> ToolResult:
     if len(data) * 4 // 3 + 1_000 > most:
         allowed = (most - 1_000) * 3 // 4
         sentence = (
-            f"{path} has {len(data):,} bytes; an image may have {allowed:,}. Make it smaller."
+            f"{path} has {len(data):,} bytes; an image can have at most {allowed:,}. Make it "
+            "smaller."
         )
         raise WorkspaceError("E8", sentence)
     words = f"{path}: {kind}, {len(data):,} bytes."
@@ -118,7 +119,7 @@ def render_notebook(path: str, data: bytes, most: int) -> ToolResult:
         cells = load_json(text_of(path, data))["cells"]
         pieces = [piece for number, cell in enumerate(cells, 1) for piece in _cell(number, cell)]
     except (ValueError, KeyError, TypeError, AttributeError):
-        sentence = f"{path} is not a notebook of version 4; read it as text with run_shell."
+        sentence = f"{path} is not a notebook of version 4. Read it as text with run_shell."
         raise WorkspaceError("E9", sentence) from None
     content: list[Content] = []
     room = most - 1_000
@@ -171,13 +172,15 @@ def page_range(words: str) -> tuple[int, int]:
     """The first and last page of "3", "1-3" or "" (the first PAGES). E11 otherwise."""
     match = re.fullmatch(r"\s*([0-9]{1,6})\s*(?:-\s*([0-9]{1,6})\s*)?|", words)
     if match is None:
-        raise WorkspaceError("E11", f'{words!r} are not pages; say "3" or "1-3".')
+        raise WorkspaceError("E11", f'{words!r} are not valid pages. Use "3" or "1-3".')
     first = int(match[1] or 1)
     last = int(match[2] or match[1] or PAGES)
     if not 1 <= first <= last:
-        raise WorkspaceError("E11", f'{words!r} are not pages; say "3" or "1-3", from 1.')
+        raise WorkspaceError(
+            "E11", f'{words!r} are not valid pages. Use "3" or "1-3", starting at 1.'
+        )
     if last - first >= PAGES:
-        raise WorkspaceError("E11", f"At most {PAGES} pages at once; ask for a smaller range.")
+        raise WorkspaceError("E11", f"At most {PAGES} pages at once. Ask for a smaller range.")
     return first, last
 
 
@@ -189,7 +192,7 @@ async def read_pdf(path: str, data: bytes, pages: str) -> ToolResult:
     try:
         extracted = await run_extractor("pdf", *numbers, data=data, limit_s=PDF_S)
     except TimeoutError:
-        sentence = f"{path} took longer than {PDF_S:g} s to read; ask for fewer pages."
+        sentence = f"{path} took longer than {PDF_S:g} s to read. Ask for fewer pages."
         raise WorkspaceError("E8", sentence) from None
     except ValueError:
         raise WorkspaceError("E9", f"{path} is damaged or too large to be read as a PDF.") from None
@@ -220,7 +223,7 @@ async def run_extractor(kind: str, *arguments: str, data: bytes, limit_s: float)
             await asyncio.shield(process.communicate())
     extracted = json.loads(answer)
     if not isinstance(extracted, dict):
-        raise ValueError("The extractor printed no JSON object.")
+        raise ValueError("The extractor did not print a JSON object.")
     return extracted
 
 
@@ -242,7 +245,7 @@ def write_file(history: History, path: str, content: str, by: str, at_ms: int) -
         before, status = history.files.read(path, MAX_FILE)
         history.check_known(path, status, before)
         if before == after:
-            raise WorkspaceError("E10", f"{path} has this very content already.")
+            raise WorkspaceError("E10", f"{path} already has this content.")
     history.write(path, before, after, by, at_ms)
     if before is None:
         count = content.count("\n") + (not content.endswith("\n") and bool(content))
@@ -255,22 +258,22 @@ def edit_file(
 ) -> str:
     """Replaces `old` by `new`; `old` must occur exactly once, unless `every` one is replaced."""
     if not history.files.exists(path):
-        raise WorkspaceError("E6", f"There is no {path}; make it with write_file.")
+        raise WorkspaceError("E6", f"There is no {path}. Create it with write_file.")
     before, status = history.files.read(path, MAX_FILE)
     history.check_known(path, status, before)
     text = text_of(path, before)
     if old == new:
         raise WorkspaceError("E10", "old and new are equal.")
     if not old:
-        raise WorkspaceError("E3", "old is empty; give the text that is to be replaced.")
+        raise WorkspaceError("E3", "old is empty. Give the text to replace.")
     count = text.count(old)
     if not count:
         sentence = (
-            "Copy old from read_file, without line numbers, each space and line end as it is."
+            "Copy old from read_file exactly, with all spaces and line ends, without line numbers."
         )
         raise WorkspaceError("E3", sentence)
     if count > 1 and not every:
-        sentence = f"It is there {count:,} times; give more lines around it, or set replace_all."
+        sentence = f"It occurs {count:,} times. Include more lines around it, or set replace_all."
         raise WorkspaceError("E4", sentence)
     changed = text.replace(old, new)
     history.write(path, before, _bytes(path, changed), by, at_ms)
@@ -294,7 +297,7 @@ def diff(before: str, after: str) -> str:
         gone, came = len(old) - end - start, len(new) - end - start
         return f"@@ from line {start + 1:,} on: {gone:,} lines became {came:,} @@"
     text = "\n".join(_hunks(old[first:last_old], new[first:last_new], first))
-    return text if len(text) <= MAX_DIFF else text[:MAX_DIFF] + "\n… (the diff goes on)"
+    return text if len(text) <= MAX_DIFF else text[:MAX_DIFF] + "\n… (the diff is longer)"
 
 
 def _hunks(old: Sequence[str], new: Sequence[str], first: int) -> list[str]:
@@ -317,10 +320,12 @@ def _bytes(path: str, text: str) -> bytes:
         data = text.encode("utf-8")
     except UnicodeEncodeError:
         raise WorkspaceError(
-            "E9", "The text has half a surrogate pair, which no file can hold."
+            "E9", "The text has half of a surrogate pair, which a file cannot contain."
         ) from None
     if len(data) > MAX_FILE:
-        raise WorkspaceError("E8", f"{path} would have {len(data):,} bytes; at most {MAX_FILE:,}.")
+        raise WorkspaceError(
+            "E8", f"{path} would have {len(data):,} bytes; at most {MAX_FILE:,} are allowed."
+        )
     return data
 
 
@@ -354,8 +359,8 @@ def matcher(pattern: str) -> Callable[[str], bool]:
         )
     except (jsonschema_rs.ValidationError, ValueError):
         sentence = (
-            f"{pattern[:200]!r} is not a regular expression that can be used here: check its "
-            "brackets; look-around and back-references are not known."
+            f"{pattern[:200]!r} is not a valid regular expression here. Check its brackets; "
+            "look-around and back-references are not supported."
         )
         raise WorkspaceError("E11", sentence) from None
     return lambda text: bool(validator.is_valid(text))
@@ -398,7 +403,7 @@ def list_files(folder: Folder, path: str, glob: str) -> str:
         else:
             left_out += 1
     if left_out:
-        listed.append(f"({left_out:,} more; ask for a folder, or with a pattern.)")
+        listed.append(f"({left_out:,} more; name a folder or a pattern.)")
     return "\n".join((*listed, *_cut_short(looked))) or "(nothing)"
 
 
@@ -415,7 +420,7 @@ def _line(entry: FolderEntry) -> str:
 def _cut_short(looked: int) -> list[str]:
     if looked < MAX_ENTRIES:
         return []
-    return [f"(Only the first {MAX_ENTRIES:,} entries were looked at; name a folder.)"]
+    return [f"(Only the first {MAX_ENTRIES:,} entries were read; name a folder.)"]
 
 
 def search_files(
@@ -447,7 +452,7 @@ def search_files(
     if read > MAX_READ:
         hit_lines.append(f"(Only the first {MAX_READ:,} bytes were searched; name a folder.)")
     if skipped:
-        hit_lines.append(f"({skipped:,} files are not text or too large and were left out.)")
+        hit_lines.append(f"({skipped:,} files that are not text or are too large were skipped.)")
     return "\n".join((*hit_lines, *_cut_short(looked))) if files or hit_lines else "No match."
 
 
@@ -553,7 +558,7 @@ class History:
         """WorkspaceError E1 or E2 if the model does not know the current content of the file."""
         known = self._load().read.get(path)
         if known is None:
-            raise WorkspaceError("E1", f"Read {path} with read_file before it is changed.")
+            raise WorkspaceError("E1", f"Read {path} with read_file before you change it.")
         if known != [status.st_mtime_ns, status.st_size, _digest(data)]:
             raise WorkspaceError("E2", f"Read {path} again with read_file, then change it.")
 
@@ -575,7 +580,7 @@ class History:
         change = self.change(number)
         now = self._now(change.path)
         if (_digest(now) if now is not None else "") != change.after:
-            sentence = f"{change.path} was changed after this; undo the newer change first."
+            sentence = f"{change.path} was changed after this. Undo the newer change first."
             raise WorkspaceError("E2", sentence)
         before = self.bytes_of(change.before) if change.before else None
         back = self._keep(change.path, now, before, f"undo {number}", at_ms)
@@ -590,14 +595,14 @@ class History:
         for change in self.changes:
             if change.number == number:
                 return change
-        raise WorkspaceError("E6", f"There is no change {number} any more; reload the page.")
+        raise WorkspaceError("E6", f"Change {number} no longer exists. Reload the page.")
 
     def bytes_of(self, digest: str) -> bytes:
         """The bytes of that SHA-256; WorkspaceError E6 if they were deleted."""
         try:
             return (self._place / digest).read_bytes() if digest else b""
         except OSError:
-            raise WorkspaceError("E6", "This state was too old or too large to be kept.") from None
+            raise WorkspaceError("E6", "This state was too old or too large to keep.") from None
 
     def _now(self, path: str) -> bytes | None:
         return self.files.read(path, MAX_FILE)[0] if self.files.exists(path) else None
@@ -651,7 +656,7 @@ class History:
             return Index()
         except (ValueError, KeyError, TypeError):
             raise WorkspaceError(
-                "E13", f"{self._place}/index.json is damaged; delete it."
+                "E13", f"{self._place}/index.json is damaged. Delete it."
             ) from None
 
     def _save(self, index: Index) -> None:

@@ -76,7 +76,7 @@ class Output:
     def take(self) -> str:
         """All stored output, as text; it is empty afterwards."""
         left_out = self.size - len(self.head) - len(self.tail)
-        words = f"\n[… {left_out:,} bytes are left out here …]\n".encode() if left_out else b""
+        words = f"\n[… {left_out:,} bytes omitted …]\n".encode() if left_out else b""
         data = self.head + words + self.tail
         self.head, self.tail, self.size = b"", b"", 0
         return data.decode("utf-8", "replace")
@@ -104,7 +104,9 @@ class RunningCommand:
             await asyncio.wait((reader, reason), timeout=_LAST_WORDS_S)
             if reason.done() and reason.result():
                 reason_text = json.loads(reason.result())["broken"]
-                sentence = f"Nothing was run, for the sandbox was not made: {reason_text}."
+                sentence = (
+                    f"Nothing was run, because the sandbox could not be created: {reason_text}."
+                )
                 raise WorkspaceError("E13", sentence, reason=reason_text)
             return code
         finally:
@@ -226,7 +228,7 @@ async def sandbox(folder: Path) -> str:
             run_command(ShellCommand(":", folder, True, 10)) as running,
         ):
             code = await running.follow(lambda _: None)
-            return "" if code == 0 else f"a trial ended with exit code {code}"
+            return "" if code == 0 else f"a test ended with exit code {code}"
     except WorkspaceError as trouble:
         return trouble.reason or str(trouble)
     except (OSError, TimeoutError) as error:
@@ -324,7 +326,7 @@ class Tasks:
         tasks = self._tasks.setdefault(session, {})
         if sum(not task.how for task in tasks.values()) >= MOST_RUNNING:
             raise WorkspaceError(
-                "E12", f"{MOST_RUNNING} tasks are running; stop one with stop_task."
+                "E12", f"{MOST_RUNNING} tasks are running, the maximum. Stop one with stop_task."
             )
         task_id = f"task-{call.replace('.', '-')}" + (f"-{attempt}" if attempt > 1 else "")
         task = BackgroundTask(task_id, call, command.text[:TITLE])
@@ -370,7 +372,7 @@ class Tasks:
         task = self._tasks.get(session, {}).get(task_id)
         if task is None:
             known = ", ".join(task.id for task in self._of(session)) or "none"
-            raise NotFound(f"There is no task {task_id[:80]!r} here; there is: {known}.")
+            raise NotFound(f"There is no task {task_id[:80]!r}. The tasks are: {known}.")
         return task
 
     @staticmethod
@@ -402,7 +404,7 @@ class Tasks:
             return str(trouble)
         except OSError as error:
             return f"could not be started: {error.strerror}"
-        return "ended, for it printed too much" if running.flooded else f"exit code {code}"
+        return "ended, because it printed too much" if running.flooded else f"exit code {code}"
 
     @staticmethod
     def _trim(tasks: dict[str, BackgroundTask]) -> None:

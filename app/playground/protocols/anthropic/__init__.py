@@ -24,8 +24,8 @@ FACTS = ProtocolFacts(
         members=words_of("type budget_tokens"),
         budgeted=True,
     ),
-    forced=Assessment("yes", "tool_choice names it. Not while the model thinks."),
-    images=Assessment("yes", "A result may hold images, but not one that failed."),
+    forced=Assessment("yes", "tool_choice names it. Not while thinking is on."),
+    images=Assessment("yes", "A result can have images, but a failed one cannot."),
     tool_tokens=40,
     key_name="ANTHROPIC_API_KEY",
 )

@@ -101,7 +101,7 @@ class _Reader:
         self._open.clear()
 
     def _tell_refusal(self, details: Mapping[str, Any]) -> None:
-        """Warns with the provider's reason for a refusal, which is no part of the answer."""
+        """Warns with the provider's reason for a refusal, which is not part of the answer."""
         category, words = _text(details.get("category")), _text(details.get("explanation"))
         if category or words:
             about = f" ({category})" if category else ""
@@ -123,7 +123,7 @@ class _Reader:
         if self._started:
             # A gateway retried in mid-answer. Open parts stay unfinished; which of the calls that
             # ended before still count, only a person can say.
-            self._answer.warn("restarted", "The message started anew in the middle of its stream.")
+            self._answer.warn("restarted", "The message started again in the middle of its stream.")
             self.settle(whole=False)
             self._answer.forget_reason()
             self._closed.clear()
@@ -222,7 +222,7 @@ class _Reader:
     def _say(self, part: OpenPart, text: Any) -> None:
         if text is not None and not isinstance(text, str):
             self._answer.doubt(part)
-            self._warn(part, "odd_delta", "A delta that is no text was left out.")
+            self._warn(part, "odd_delta", "A delta that is not text was left out.")
         self._answer.delta(part, _text(text))
 
     def _has_ended_call(self, index: int) -> bool:
@@ -231,12 +231,14 @@ class _Reader:
         part = self._closed.get(index)
         if part is None or part.kind != "call":
             return False
-        self._answer.warn_of(part, "late_arguments", f"Block {index} went on after it was stopped.")
+        self._answer.warn_of(
+            part, "late_arguments", f"Block {index} continued after it was stopped."
+        )
         self.settle(whole=False)
         self._answer.fail(
             "error",
-            f"Arguments of the call in block {index} came after it had ended, so it is not "
-            "known what was meant. Retry to ask again.",
+            f"Arguments of the call in block {index} came after it had ended, so they are "
+            "ambiguous. Retry.",
         )
         return True
 
@@ -283,8 +285,8 @@ class _Reader:
             self._answer.warn_of(
                 part,
                 "call_differs",
-                f"The arguments of {part.name[:80]} came in its start, and others in pieces; "
-                "the pieces count.",
+                f"The arguments of {part.name[:80]} came both in its start and as deltas. The "
+                "deltas are used.",
             )
         self._answer.stop(part, complete)
 

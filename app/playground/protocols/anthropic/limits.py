@@ -61,7 +61,7 @@ FORMATS = (
 
 CALL_ID = CallIdLimit(
     re.compile(r"[a-zA-Z0-9_-]{1,64}"),
-    "Anthropic takes letters, digits, _ and -",
+    "Anthropic accepts letters, digits, _ and -",
     Citation(
         "https://github.com/maximhq/bifrost/issues/5097; that 64 characters are enough for its own "
         "ids is assumed"
@@ -179,7 +179,7 @@ def _too_complex() -> Iterator[Limit[SentTool]]:
         (_UNIONS, _MOST_UNIONS, "parameters with several types"),
     ):
         yield Limit(
-            f"takes fewer than {most} {what}, not {{count}}",
+            f"accepts fewer than {most} {what}, not {{count}}",
             _in_one(which, most),
             Citation(_COMPLEX),
             "Schema is too complex for compilation. Try reducing the number of tools or "
@@ -196,22 +196,22 @@ LIMITS = LimitTable(
     "anthropic",
     "Anthropic",
     of_tool=(
-        _tool("knows no member {shown!r} of a tool", odd_members(_MEMBERS), REFERENCE,
+        _tool("does not know the member {shown!r} of a tool", odd_members(_MEMBERS), REFERENCE,
               "{where}.{key}: Extra inputs are not permitted"),
-        _tool("caches no tool that is deferred: leave out cache_control or defer_loading",
+        _tool("does not cache deferred tools: leave out cache_control or defer_loading",
               lambda tool: bool(
                   tool.members.get("defer_loading") and tool.members.get("cache_control")),
               Citation("https://github.com/Wei-Shaw/sub2api/issues/4990"),
               "Tool '{tool.name}' cannot have both defer_loading=true and cache_control set. Tools "
               "with defer_loading cannot use prompt caching."),
-        _tool("takes names of 1 to 128 letters, digits, underscores and hyphens, not {shown!r}",
+        _tool("accepts names of 1 to 128 letters, digits, underscores and hyphens, not {shown!r}",
               odd_name(_NAME), Citation("https://github.com/anthropics/claude-code/issues/96152"),
               "{where}.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'",
               pointer="/name"),
         _tool("needs an object for input_schema", lambda tool: not isinstance(tool.schema, Mapping),
               _MATRIX, "{where}.input_schema: Input should be a valid dictionary",
               pointer="/parameters"),
-        lacks_freeform("has no free-form tools: it is sent a tool with one text",
+        lacks_freeform("has no free-form tools: a tool with one text argument is sent",
                        "docs/wire.md, section 1: there are no free-form tools"),
         *_too_complex(),
     ),
@@ -225,11 +225,11 @@ LIMITS = LimitTable(
                 Citation("https://github.com/anthropics/claude-code/issues/44788"),
                 ".input_schema: input_schema does not support oneOf, allOf, or anyOf at the top "
                 "level"),
-        _schema("takes JSON Schema draft 2020-12 alone, whatever $schema says{why}", is_other_draft,
-                Citation("https://github.com/Dokploy/mcp/issues/74"), ".input_schema: JSON schema "
-                "is invalid. It must match JSON Schema draft 2020-12 "
+        _schema("accepts only JSON Schema draft 2020-12, whatever $schema says{why}",
+                is_other_draft, Citation("https://github.com/Dokploy/mcp/issues/74"),
+                ".input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12 "
                 "(https://json-schema.org/draft/2020-12)."),
-        _schema("takes names of parameters of 1 to 64 letters, digits, _, . and -, not {shown!r}",
+        _schema("accepts parameter names of 1 to 64 letters, digits, _, . and -, not {shown!r}",
                 at_root(_odd_keys),
                 Citation("https://github.com/anthropics/claude-code/issues/79418"),
                 ".input_schema.properties: Property keys should match pattern "
@@ -242,7 +242,7 @@ LIMITS = LimitTable(
         *_no_bounds(),
         *_no("minLength maxLength", _DOCS, _UNSUPPORTED),
         *_no("maxItems", _ARRAYS, _UNSUPPORTED),
-        _strict("accepts no minItems but 0 and 1",
+        _strict("accepts only 0 and 1 for minItems",
                 lambda node: node.keys.get("minItems", 0) not in (0, 1), _ARRAYS,
                 "For '{node.kind}' type, 'minItems' values other than 0 or 1 are not supported",
                 fix="strict"),
@@ -269,20 +269,24 @@ LIMITS = LimitTable(
     ),
     of_request=(
         equal_names(ASSUMED, "tools: Tool names must be unique."),
-        _request(f"takes {_MOST_STRICT} strict tools in a request, not {{count}}",
+        _request(f"accepts {_MOST_STRICT} strict tools in a request, not {{count}}",
                  lambda tools: (count := sum(tool.strict for tool in tools)) > _MOST_STRICT
                  and {"count": count},
                  Citation("https://github.com/camel-ai/camel/pull/4171"), f"Too many strict tools "
                  f"({{count}}). The maximum number of strict tools supported is {_MOST_STRICT}. "
                  f"Try reducing the number of tools marked as strict."),
-        _request(f"takes {_MOST_OPTIONAL} optional parameters of strict tools in a request, not "
-                 f"{{count}}", _in_all(_OPTIONAL, _MOST_OPTIONAL),
+        _request(
+            f"accepts {_MOST_OPTIONAL} optional parameters of strict tools in a request, not "
+            f"{{count}}"
+        , _in_all(_OPTIONAL, _MOST_OPTIONAL),
                  Citation("https://github.com/elie222/inbox-zero/issues/2323"), f"Schemas contains "
                  f"too many optional parameters ({{count}}), which would make grammar compilation "
                  f"inefficient. Reduce the number of optional parameters in your tool schemas "
                  f"(limit: {_MOST_OPTIONAL})."),
-        _request(f"takes {_MOST_UNIONS} parameters of several types in strict tools in a request, "
-                 f"not {{count}}", _in_all(_UNIONS, _MOST_UNIONS),
+        _request(
+            f"accepts {_MOST_UNIONS} parameters with several types in strict tools in a "
+            f"request, not {{count}}"
+        , _in_all(_UNIONS, _MOST_UNIONS),
                  Citation("recordings of rig, anthropic/strict_schema_limits (docs/wire.md, "
                           "section 1)"), f"Schemas contains too many parameters with union types "
                  f"({{count}} parameters with type arrays or anyOf). Reduce the number of nullable "

@@ -38,7 +38,7 @@ _TOP_P = Citation("Anthropic docs: Building with extended thinking", inferred=Tr
 _TOP_K = Citation("https://github.com/quarkiverse/quarkus-langchain4j/issues/1812")
 _UNANSWERED = Citation("https://github.com/anthropics/claude-code/issues/8210")
 _UNKNOWN_ID = Citation("https://github.com/tghamm/Anthropic.SDK/issues/184")
-_RESULTS_FIRST = Citation("docs/wire.md, section 1: results stand before any text", inferred=True)
+_RESULTS_FIRST = Citation("docs/wire.md, section 1: results come before any text", inferred=True)
 _FORMAT = Citation("Anthropic docs: Structured outputs", inferred=True)
 _SYSTEM = Citation("types of anthropic-python: BetaSystemMessageParam", inferred=True)
 _EMPTY = Citation("https://github.com/stackblitz/bolt.new/issues/7426")
@@ -436,7 +436,7 @@ class _JoinedMessages:
 
 
 def _turns(messages: Sequence[Mapping[str, Any]]) -> list[_JoinedMessages]:
-    """The turns of the user and the assistant; system messages stand between them anywhere."""
+    """The turns of the user and the assistant; system messages may be between them anywhere."""
     turns: list[_JoinedMessages] = []
     for place, message in enumerate(messages):
         where, role, content = f"messages.{place}", message["role"], message["content"]

@@ -55,7 +55,7 @@ PROTOCOL = "anthropic"
 VERSION = {"anthropic-version": "2023-06-01"}
 DEFAULT_MAX_TOKENS = 4096
 QUIRKS: Mapping[str, str] = {
-    "bearer_key": "the key travels as Authorization: Bearer (gateways, Vertex)",
+    "bearer_key": "the key is sent as Authorization: Bearer (gateways, Vertex)",
 }
 BUDGETS = {"low": 1024, "medium": 4096, "high": 16384}
 """Thinking tokens for the effort words of other protocols; the minimum is 1024."""
@@ -105,7 +105,7 @@ def encode(request: ModelRequest) -> WireRequest:
         body["tools"] = [_tool(tool, notes) for tool in request.offered]
         foretell(request.offered, limits.LIMITS, notes)
         if len(request.offered) < len(request.tools):
-            notes.add("Only the allowed tools were sent: Anthropic has no word for a subset.")
+            notes.add("Only the allowed tools were sent: Anthropic cannot express a subset.")
         if (choice := _choice(request.choice)) is not None:
             body["tool_choice"] = choice
     else:
@@ -124,23 +124,23 @@ def _foretell(body: Mapping[str, Any], request: ModelRequest, notes: Notes) -> N
     model_name = request.model
     if request.offered and request.choice.forced:
         if NEVER_FORCED.search(model):
-            notes.add(f"{model_name} refuses a forced tool: let it choose (auto) and ask in words.")
+            notes.add(
+                f"{model_name} refuses a forced tool: use auto, and ask for the tool in the prompt."
+            )
         elif kind in ("enabled", "adaptive"):
-            notes.add("A forced tool is refused while the model thinks: switch one of the two off.")
+            notes.add("A forced tool is refused while thinking is on. Turn one of them off.")
     if ADAPTIVE_ONLY.search(model):
         if kind == "enabled":
-            notes.add(f"{model_name} refuses a thinking budget: use adaptive, low, medium or high.")
+            notes.add(f"{model_name} refuses a thinking budget. Use adaptive, low, medium or high.")
         if "temperature" in body or "top_p" in body:
-            notes.add(f"{model_name} refuses temperature and top_p: leave them out.")
+            notes.add(f"{model_name} refuses temperature and top_p. Leave them out.")
     elif kind in ("enabled", "adaptive"):
         if body.get("temperature", 1) != 1:
-            notes.add("A temperature is refused while the model thinks: leave one of the two out.")
+            notes.add("A temperature is refused while thinking is on. Leave one of them out.")
         if not _is_most(body.get("top_p", 1)):
-            notes.add(
-                "A top_p below 0.95 is refused while the model thinks: leave one of them out."
-            )
+            notes.add("A top_p below 0.95 is refused while thinking is on. Leave one of them out.")
     if kind == "disabled" and NEVER_UNTHINKING.search(model):
-        notes.add(f"{model_name} refuses to do without thinking: leave the setting out.")
+        notes.add(f"{model_name} always thinks. Leave the setting thinking out.")
 
 
 def _is_most(top_p: Any) -> bool:
@@ -217,7 +217,7 @@ def _thinking(value: Any, notes: Notes) -> dict[str, Any] | None:
             return {"type": "enabled", "budget_tokens": BUDGETS[value]}
         case str() if value in ("adaptive", "disabled"):
             return {"type": value}
-    notes.add("The setting thinking was left out: give a budget in tokens or low, medium, high.")
+    notes.add("The setting thinking was left out. Use a budget in tokens or low, medium, high.")
     return None
 
 
@@ -273,11 +273,14 @@ def _foretell_system(messages: Sequence[Mapping[str, Any]], model: str, notes: N
             continue
         if before != "user" or after != "assistant":
             notes.add(
-                "A message of the system is taken only between one of the user and an answer: "
-                "Anthropic may refuse this request."
+                "Anthropic accepts a system message only between a user message and an answer, "
+                "so it may refuse this request."
             )
         if "claude" in model and not TAKES_SYSTEM.search(normalize_model(model)):
-            notes.add(f"{model} may refuse messages of the system: Claude Opus 4.8 was the first.")
+            notes.add(
+                f"{model} may refuse system messages: Claude Opus 4.8 is the first model that "
+                "accepts them."
+            )
 
 
 def _prompt(part: MessagePart, notes: Notes) -> list[dict[str, Any]]:
@@ -364,7 +367,7 @@ def _blocks(
                 is_text = own.get("type") == "thinking"
                 blocks.append({**own, "thinking": part.text} if is_text else own)
             case "server_call" | "server_result" if part.call_id not in served:
-                notes.left_out(part, "came without their counterpart, or not whole")
+                notes.left_out(part, "came incomplete or without their counterpart")
             case "server_call":
                 blocks.append({**own, "input": exact_object(part.text) or Exact("{}")})
             case _ if not part.complete:
@@ -429,7 +432,7 @@ def _beside(message: Message, notes: Notes) -> list[dict[str, Any]]:
     if not images:
         return []
     notes.add(
-        "Images of failed results stand behind the results: Anthropic takes them nowhere else."
+        "Images of failed results were put after the results: Anthropic accepts them nowhere else."
     )
     return [_text("The images that the failed tools returned:"), *images]
 

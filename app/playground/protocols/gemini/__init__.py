@@ -33,8 +33,9 @@ FACTS = ProtocolFacts(
     ),
     forced=Assessment("yes", "Mode ANY with this one name allowed."),
     images=Assessment(
-        "partly", "Gemini 3 and later take images in results; others get them after."
+        "partly",
+        "Gemini 3 and later accept images in results. For other models, the images follow.",
     ),
-    strict=Assessment("partly", "strict is sent as mode VALIDATED, which holds for all tools."),
+    strict=Assessment("partly", "strict was sent as mode VALIDATED, which applies to all tools."),
     key_name="GEMINI_API_KEY",
 )

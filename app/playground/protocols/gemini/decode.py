@@ -76,7 +76,9 @@ class _Reader:
         for place, candidate in enumerate(candidates if isinstance(candidates, list) else []):
             index = _tokens(candidate.get("index")) if isinstance(candidate, dict) else None
             if not isinstance(candidate, dict):
-                self._answer.warn("not_an_object", "A candidate that is no object was left out.")
+                self._answer.warn(
+                    "not_an_object", "A candidate that is not an object was left out."
+                )
             elif index or (index is None and place):
                 self._others.setdefault(index or place, []).append(candidate)
             else:
@@ -96,7 +98,7 @@ class _Reader:
         if self._others:
             answer.warn(
                 "other_choices",
-                f"{len(self._others)} more candidates came; only the first is the answer.",
+                f"{len(self._others)} more candidates came. Only the first is used.",
                 choices=[self._others[index] for index in sorted(self._others)],
             )
             self._others = {}
@@ -117,7 +119,7 @@ class _Reader:
                 for single in split_part(part):
                     self._part(single, (*where, "content", "parts", place))
             else:
-                self._answer.warn("odd_content", "A part that is no object was left out.")
+                self._answer.warn("odd_content", "A part that is not an object was left out.")
         likely = candidate.get("logprobsResult")
         if isinstance(likely, dict):
             self._answer.tokens(likely.get("chosenCandidates"))
@@ -227,7 +229,7 @@ class _Reader:
         if self._call is None or (name and not self._goes_on_with(self._call, call)):
             self._tear()
             if not call:
-                self._answer.warn("empty_call", "A call without name and arguments came.")
+                self._answer.warn("empty_call", "A call had neither a name nor arguments.")
                 return
             self._start_call(call)
         open_ = self._call
@@ -264,7 +266,7 @@ class _Reader:
             stray = id_ in self._torn or (not name and bool(open_.provider_id))
         if stray:
             self._torn.add(id_)
-            self._answer.warn("mixed_calls", f"A piece of call {id_[:80]!r} came out of its turn.")
+            self._answer.warn("mixed_calls", f"A piece of call {id_[:80]!r} came out of order.")
             self._tear()
         return stray
 
@@ -284,7 +286,7 @@ class _Reader:
         )
 
     def _sign(self, open_: OpenPart, part: Mapping[str, Any], call: Mapping[str, Any]) -> None:
-        """Stores what is no argument: the signature, and unknown members."""
+        """Stores what is not an argument: the signature, and unknown members."""
         own = {key: item for key, item in part.items() if key != "functionCall"}
         if own:
             open_.meta.setdefault("part", {}).update(own)
@@ -309,7 +311,7 @@ class _Reader:
                 self._answer.warn_of(
                     open_,
                     "arguments_replaced",
-                    f"Other arguments of {open_.name[:80]} came; the last count.",
+                    f"{open_.name[:80]} came with different arguments. The last are used.",
                 )
             open_.pieces.clear()
         self._answer.delta(open_, text)
@@ -337,7 +339,7 @@ class _Reader:
 
     def _warn_odd(self, open_: OpenPart) -> None:
         self._answer.warn_of(
-            open_, "odd_arguments", f"The streamed arguments of {open_.name} do not fit together."
+            open_, "odd_arguments", f"The streamed arguments of {open_.name} are inconsistent."
         )
 
     def _end_call(self, complete: bool) -> None:

@@ -241,7 +241,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def _write(part: Body, edit: ResultEdit) -> Changes:
-    """Replaces also what the tool returned beside its text (`parts`)."""
+    """Replaces also what the tool returned besides its text (`parts`)."""
     changes: dict[Path, str | None] = {}
     for name in _NAMES:
         if name in part:

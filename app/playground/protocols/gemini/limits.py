@@ -241,7 +241,7 @@ _FORMAT, _ENUM = ("format",), ("enum",)
 
 
 def _no_text(node: Node) -> Match:
-    """The first enum value that is no string."""
+    """The first enum value that is not a string."""
     odd = ((n, value) for n, value in enumerate(node.enum) if not isinstance(value, str))
     odd_items = ({"number": n, "value": compact(value)[:80], "step": _ENUM} for n, value in odd)
     return next(odd_items, False)
@@ -285,7 +285,7 @@ def _states(fix: Fix) -> Iterator[Limit[SentTool]]:
     """Whether the schema exceeds the known measures of complexity."""
     for nested in (False, True):
         yield Limit(
-            f"takes lists of about {_MOST_ITEMS} items in all, not {{count:,}}: lower their "
+            f"accepts lists of about {_MOST_ITEMS} items in total, not {{count:,}}: lower their "
             "maxItems, or leave some out",
             partial(_items, nested=nested),
             Citation(_STATES.words, inferred=nested),
@@ -297,28 +297,30 @@ def _states(fix: Fix) -> Iterator[Limit[SentTool]]:
 
 def _drops(name: str) -> Limit[Node]:
     source = Citation(_SUBSET, inferred=True)
-    return Limit(f"may take no notice of `{name}`", has(name), source, severity="ignored")
+    return Limit(f"may ignore `{name}`", has(name), source, severity="ignored")
 
 
 # fmt: off
 _OF_TOOL: tuple[Limit[SentTool], ...] = (
-    Limit("knows no member {shown!r} of a function declaration",
+    Limit("does not know the member {shown!r} of a function declaration",
           odd_members(DECLARATION, camel_name), UNKNOWN,
           NO_FIELD.replace("{at}", " at '{where}'"), param="{where}"),
-    Limit("takes parameters or parametersJsonSchema, not both",
+    Limit("accepts parameters or parametersJsonSchema, not both",
           lambda tool: {"parameters", "parametersJsonSchema"} <= camel(tool.members).keys(),
           ASSUMED, _AT + ": parameters and parameters_json_schema are mutually exclusive.\n",
           pointer="/parameters"),
-    Limit("takes names of 1 to 128 letters, digits, _, ., : and - that begin with a letter or _, "
-          "not {shown!r}", odd_name(_NAME),
+    Limit(
+        "accepts names of 1 to 128 letters, digits, _, ., : and - that begin with a letter or "
+        "_, not {shown!r}"
+    , odd_name(_NAME),
           Citation("https://github.com/google-gemini/gemini-cli/issues/9535"),
           _AT + ".name: Invalid function name. Must start with a letter or an underscore. Must be "
           "alphameric (a-z, A-Z, 0-9), underscores (_), dots (.), colons (:), or dashes (-), with "
           "a maximum length of 128.\n", pointer="/name"),
     LACKS_EAGER,
-    lacks_strict("has no strict tools: mode VALIDATED is asked for, which holds for all tools",
+    lacks_strict("has no strict tools: mode VALIDATED is used, which applies to all tools",
                  "docs/wire.md, section 4: strict is sent as mode VALIDATED"),
-    lacks_freeform("has no free-form tools: it is given a function with one text",
+    lacks_freeform("has no free-form tools: a function with one text argument is sent",
                    "docs/wire.md, section 4: there are no free-form tools"),
 )
 
@@ -327,15 +329,15 @@ LIMITS = LimitTable(
     "Gemini",
     of_tool=(*_OF_TOOL, *_states("drop")),
     of_schema=(
-        Limit("takes nothing but a description and a default beside a `$ref`",
+        Limit("accepts only a description and a default next to a `$ref`",
               neighbours("description", "default", "$id", "$defs", "$anchor", "$schema"),
               Citation("https://github.com/anomalyco/opencode/issues/12295"),
               "$ref '{last}' was set alongside unsupported fields. If a schema node has $ref set, "
               "then only description and default can be set alongside it", fix="inline"),
-        Limit("takes `oneOf` for `anyOf`", has("oneOf"), Citation(_SUBSET), severity="ignored"),
+        Limit("treats `oneOf` as `anyOf`", has("oneOf"), Citation(_SUBSET), severity="ignored"),
         *map(_drops, _DROPPED),
-        Limit("unrolls a schema that refers to itself ({ref}) to a limited depth", refers_to_itself,
-              Citation(_SUBSET), severity="ignored"),
+        Limit("expands a schema that refers to itself ({ref}) only to a limited depth",
+              refers_to_itself, Citation(_SUBSET), severity="ignored"),
     ),
     of_request=(
         too_many_tools(_MOST_TOOLS,
@@ -343,11 +345,15 @@ LIMITS = LimitTable(
                        "* GenerateContentRequest.{list}: [FIELD_INVALID] At most "
                        f"{_MOST_TOOLS} function declarations can be specified.\n"),
         equal_names(ASSUMED, "Duplicate function declaration found: {name}"),
-        Limit(f"takes lists of about {_MOST_ITEMS} items in all in a request, not {{count:,}}: "
-              "lower their maxItems, or leave some out", _items_together,
+        Limit(
+            f"accepts lists of about {_MOST_ITEMS} items in total in a request, not "
+            f"{{count:,}}: lower their maxItems, or leave some out"
+        , _items_together,
               Citation(_STATES.words, inferred=True), _COMPLEX),
-        Limit("The enums of these tools have {letters:,} letters: Gemini may refuse a forced "
-              "choice (mode ANY) among them as too complex; allow fewer tools or shorten them",
+        Limit(
+            "The enums of the tools have {letters:,} letters: Gemini may refuse a forced "
+            "choice (mode ANY) of them as too complex. Allow fewer tools, or shorten the enums"
+        ,
               _many_letters,
               Citation("https://github.com/googleapis/python-genai/issues/2133", inferred=True),
               severity="weak"),
@@ -387,40 +393,42 @@ PLAIN = LimitTable(
     "Gemini",
     of_tool=(*_OF_TOOL, *_states("gemini")),
     of_schema=(
-        _row("takes an object for a schema, nothing else",
+        _row("accepts only an object as a schema",
              lambda node: not isinstance(node.schema, Mapping)
              and {"value": compact(node.schema)[:80]}, TYPES,
              "Invalid value at '{schema}{node.wire}' (a message), {value}", param=_IN_PLACE),
-        _row("knows no `{shown}` in parameters", _unknown_keys, UNKNOWN,
+        _row("does not know `{shown}` in parameters", _unknown_keys, UNKNOWN,
              NO_FIELD.replace("{at}", " at '{schema}{node.wire}'"), param=_IN_PLACE),
-        _row("takes one type, no list",
+        _row("accepts one type, not a list",
              lambda node: isinstance(node.keys.get("type"), list) and {"step": ("type",)},
              Citation("https://github.com/zed-industries/zed/issues/53919"),
              "Invalid JSON payload received. Unknown name \"type\" at '{schema}{node.wire}': Proto "
              "field is not repeating, cannot start list.", param=_IN_PLACE),
-        _row("knows no type {shown!r}", _odd_type, TYPES,
+        _row("does not know the type {shown!r}", _odd_type, TYPES,
              "Invalid value at '{schema}{node.wire}.type' "
              "(type.googleapis.com/google.ai.generativelanguage.v1beta.Type), {value}",
              param=_IN_PLACE + ".type"),
         _row("needs `type: object` at the root of parameters at /type", at_root(_other_root),
              Citation("https://github.com/diegosouzapw/OmniRoute/pull/3360"),
              "functionDeclaration parameters schema should be of type OBJECT."),
-        _inside("takes a format of texts and numbers alone",
+        _inside("accepts a format only for texts and numbers",
                 lambda node: "format" in node.keys and _kind(node) not in FORMATS
                 and {"step": _FORMAT}, _EMPTY_OBJECTS,
                 ".format: format is only supported for NUMBER, INTEGER and STRING type"),
-        _inside("accepts no format but {formats} of the type {kind}", _odd_format(of_texts=True),
+        _inside("accepts only the formats {formats} for the type {kind}",
+                _odd_format(of_texts=True),
                 Citation("https://github.com/google-gemini/gemini-cli/issues/2237"),
                 ".format: {theirs}"),
-        _inside("accepts no format but {formats} of the type {kind}", _odd_format(of_texts=False),
+        _inside("accepts only the formats {formats} for the type {kind}",
+                _odd_format(of_texts=False),
                 Citation("https://ai.google.dev/api/caching#Schema", inferred=True),
                 ".format: {theirs}"),
-        _inside("needs an enum with values beside `format: enum`",
+        _inside("needs an enum with values for `format: enum`",
                 lambda node: node.keys.get("format") == "enum" and _kind(node) == "string"
                 and not node.enum,
                 Citation("https://github.com/elastic/kibana/pull/286302"),
                 ".enum: should be non-empty for STRING type with enum format"),
-        _row("takes texts alone in an enum", _no_text,
+        _row("accepts only texts in an enum", _no_text,
              Citation("https://github.com/microsoft/azure-devops-mcp/issues/145"),
              "Invalid value at '{schema}{node.wire}.enum[{number}]' (TYPE_STRING), {value}",
              param=_IN_PLACE + ".enum[{number}]"),
@@ -428,24 +436,24 @@ PLAIN = LimitTable(
                 lambda node: "" in node.enum and {"number": node.enum.index(""), "step": _ENUM},
                 Citation("https://github.com/sbroenne/mcp-server-excel/issues/607"),
                 ".enum[{number}]: cannot be empty"),
-        _inside("takes an enum beside `type: string` alone",
+        _inside("accepts an enum only with `type: string`",
                 lambda node: bool(node.enum) and _kind(node) != "string" and {"step": _ENUM},
                 Citation("https://github.com/decolua/9router/pull/380"),
                 ".enum: only allowed for STRING type"),
         _inside("needs `items` of every array",
                 lambda node: _kind(node) == "array" and "items" not in node.keys,
                 Citation("https://github.com/cline/cline/issues/7339"), ".items: missing field."),
-        _inside("takes `items` beside `type: array` alone",
+        _inside("accepts `items` only with `type: array`",
                 lambda node: _kind(node) != "array" and "items" in node.keys,
                 Citation("https://github.com/NousResearch/hermes-agent/pull/38972"),
                 ".items: field predicate failed: $type == Type.ARRAY"),
-        _row("takes nothing beside an `anyOf` in parameters",
+        _row("accepts no other keyword next to `anyOf` in parameters",
              lambda node: "anyOf" in node.keys and len(node.keys) > 1,
              Citation("https://github.com/vercel/ai/pull/19000"),
              "{schema}{node.wire} schema specified other fields alongside any_of. When using "
              "any_of, it must be the only field set."),
         *_NEEDS_PROPERTIES,
-        *(_inside("takes properties and required beside `type: object` alone",
+        *(_inside("accepts properties and required only with `type: object`",
                   partial(_has_beside, key), _NO_OBJECTS, f".{key}: only allowed for OBJECT type")
           for key in ("properties", "required")),
         _inside("does not accept a required property that is not defined, as {shown!r}", _undefined,

@@ -410,7 +410,7 @@ def _check_part(part: Body, role: str, where: str, model: str) -> None:
             _check_response(response, f"{where}.function_response", model)
         case {"functionCall": _} | {"functionResponse": _}:
             sides = "model, functionResponse parts in those of the user"
-            sentence = f"Please ensure that functionCall parts stand in turns of the {sides}."
+            sentence = f"Please ensure that functionCall parts are in turns of the {sides}."
             raise refusal(sentence, TURNS, inferred=True)
 
 

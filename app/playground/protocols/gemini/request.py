@@ -63,9 +63,11 @@ PROTOCOL: Protocol = "gemini"
 VERSION = "/v1beta"
 MODELS_PATH = f"{VERSION}/models?pageSize=1000"
 QUIRKS: Mapping[str, str] = {
-    "vertex": "the base URL ends in publishers/google, and the key travels as Authorization: Bearer"
-    " (Vertex)",
-    "stream_arguments": "arguments are asked for piece by piece (Vertex with Gemini 3)",
+    "vertex": (
+        "the base URL ends in publishers/google, and the key is sent as Authorization: Bearer "
+        "(Vertex)"
+    ),
+    "stream_arguments": "arguments are streamed (Vertex with Gemini 3)",
 }
 BUDGETS = {"minimal": 512, "low": 1024, "medium": 4096, "high": 16384}
 """Thinking tokens for the levels of Gemini 3, for earlier models."""
@@ -166,17 +168,18 @@ def _add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> Non
         if choice.mode == "auto":
             config["mode"] = "VALIDATED"
             notes.add(
-                "Only some tools are allowed: sent as mode VALIDATED, for AUTO does not take names."
+                "Only some tools are allowed. This was sent as mode VALIDATED, because AUTO "
+                "does not accept names."
             )
     if any(tool.strict for tool in tools) and config["mode"] == "AUTO":
         config["mode"] = "VALIDATED"
-        notes.add("strict is sent as mode VALIDATED, which holds for all tools.")
+        notes.add("strict was sent as mode VALIDATED, which applies to all tools.")
     if not choice.parallel and choice.mode != "none":
-        notes.add("Several calls at once cannot be switched off: Gemini has no word for it.")
+        notes.add("Gemini cannot turn off parallel calls.")
     if "stream_arguments" in request.quirks and request.stream:
         config["streamFunctionCallArguments"] = True
     elif request.stream:
-        notes.add("Gemini sends the arguments of a call whole, not in deltas.")
+        notes.add("Gemini sends a call's arguments in one piece, not in deltas.")
     if config != {"mode": "AUTO"}:
         body["toolConfig"] = {"functionCallingConfig": config}
 
@@ -184,7 +187,9 @@ def _add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> Non
 def _tool(tool: Tool, notes: Notes) -> dict[str, Any]:
     """A tool with plain JSON Schema: `parameters` supports only a subset of OpenAPI's."""
     if tool.format is not None:
-        notes.add(f"{tool.name} is a free-form tool: Gemini is given a function with one text.")
+        notes.add(
+            f"{tool.name} is a free-form tool. It was sent as a function with one text argument."
+        )
     entry: dict[str, Any] = {"name": tool.name}
     if tool.description:
         entry["description"] = tool.description
@@ -229,7 +234,7 @@ def _thinking(value: Any, levels: bool, notes: Notes) -> dict[str, Any] | None:
         case str() if value in BUDGETS:
             return {"includeThoughts": True, "thinkingBudget": BUDGETS[value]}
     notes.add(
-        "The setting thinking was left out: give a budget in tokens or minimal, low, medium, high."
+        "The setting thinking was left out. Use a budget in tokens or minimal, low, medium, high."
     )
     return None
 
@@ -264,8 +269,8 @@ class _Contents:
                     ]
                     if message.role == "system":
                         self._notes.add(
-                            "What the system says later was sent as words of the user, at its "
-                            "place: Gemini takes the system's before all others alone."
+                            "Later system messages were sent as user messages in their place: "
+                            "Gemini accepts system messages only at the beginning."
                         )
             if not parts:
                 continue
@@ -288,8 +293,8 @@ class _Contents:
                     if "thoughtSignature" not in item:
                         item["thoughtSignature"] = SKIP_VALIDATOR
                         self._notes.add(
-                            "Calls without a signature of Gemini's were sent with "
-                            f"{SKIP_VALIDATOR}: Gemini 3 refuses them without one."
+                            f"Calls without a Gemini signature were sent with {SKIP_VALIDATOR}, "
+                            "because Gemini 3 refuses calls without one."
                         )
                 parts.append(item)
         return parts
@@ -356,7 +361,8 @@ class _Contents:
             parts.append({"functionResponse": answer})
         if image_parts:
             self._notes.add(
-                "Images of tool results stand beside them: only Gemini 3 takes them inside."
+                "Images of tool results were put next to them: only Gemini 3 accepts images in "
+                "results."
             )
             parts += [{"text": "The images that the tools returned:"}, *image_parts]
         return parts

@@ -29,9 +29,9 @@ FACTS = ProtocolFacts(
         free=True,
     ),
     forced=Assessment(
-        "no", "Ollama has no tool choice: the tool is sent alone, and may not be called."
+        "no", "Ollama has no tool choice. Only this tool is sent, but the model may not call it."
     ),
-    images=Assessment("yes", "Images stand beside the result, for models that see."),
+    images=Assessment("yes", "Images are sent next to the result, for models that accept images."),
     strict=Assessment("no", "Ollama has no strict mode."),
     tool_tokens=12,
 )

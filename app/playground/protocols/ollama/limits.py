@@ -120,7 +120,7 @@ def _typed() -> Iterator[Limit[Node]]:
 
 
 def _no_name(node: Node) -> Match:
-    """The first required name that is no string."""
+    """The first required name that is not a string."""
     required = node.keys.get("required")
     names = required if isinstance(required, list) else []
     kinds = (go_kind(name) for name in names if not isinstance(name, str))
@@ -133,18 +133,18 @@ LIMITS = LimitTable(
     "Ollama",
     of_tool=(
         LACKS_EAGER,
-        lacks_strict("has no strict mode: arguments may not fit their schema",
+        lacks_strict("has no strict mode: arguments may not match their schema",
                      "docs/wire.md, section 5: there is no strict mode"),
-        lacks_freeform("has no free-form tools: it is sent a tool with one text",
+        lacks_freeform("has no free-form tools: a tool with one text argument is sent",
                        "docs/wire.md, section 5: there are no free-form tools"),
         Limit("needs an object for parameters",
               lambda tool: not isinstance(tool.schema, Mapping) and {"kind": go_kind(tool.schema)},
               TYPES, f"{_CANNOT} of type api.ToolFunctionParameters", pointer="/parameters"),
     ),
     of_schema=(
-        Limit("takes one type at the root, no list at /type", at_root(_no_single_type), TYPES,
+        Limit("accepts one type at the root, not a list at /type", at_root(_no_single_type), TYPES,
               f"{_CANNOT}.type of type string"),
-        Limit("takes an object for a property, not true or false",
+        Limit("accepts an object for a property, not true or false",
               lambda node: not isinstance(node.schema, Mapping) and {"kind": go_kind(node.schema)},
               Citation("https://github.com/can1357/oh-my-pi/issues/4488"),
               f"{_CANNOT}.properties of type api.ToolProperty"),
@@ -187,7 +187,7 @@ class _GoPhrases(Phrases):
 
 
 class _OptionPhrases(_GoPhrases):
-    """Options are no struct: each is checked by itself."""
+    """Options are not a struct: each is checked by itself."""
 
     def wrong(self, value: Any, where: str, shape: Shape) -> BadRequest:
         option = where.rpartition(".")[2]
@@ -268,5 +268,5 @@ _REQUEST = Shape(dict, members={
 
 
 def check(body: Any) -> None:
-    """Raises BadRequest if it is no valid ChatRequest."""
+    """Raises BadRequest if it is not a valid ChatRequest."""
     check_shape(body, _REQUEST, _GoPhrases(), "ChatRequest")

@@ -68,7 +68,7 @@ def encode(request: ModelRequest) -> WireRequest:
         body["tools"] = [_tool(tool, notes) for tool in tools]
         foretell(tools, limits.LIMITS, notes, request.model)
         if request.stream:
-            notes.add("Ollama sends the arguments of a call whole: they are not seen growing.")
+            notes.add("Ollama sends a call's arguments in one piece, not in deltas.")
     _add_params(body, request.params, notes)
     body["stream"] = request.stream  # the default is true
     return wire_request(request, FACTS.path, {}, body, notes, NDJSON)
@@ -95,13 +95,13 @@ def _tools_for_choice(request: ModelRequest, notes: Notes) -> tuple[Tool, ...]:
         case "auto":
             pass
     if not choice.parallel:
-        notes.add("Ollama has no word for one call at a time: there may be several.")
+        notes.add("Ollama cannot turn off parallel calls.")
     return tools
 
 
 def _tool(tool: Tool, notes: Notes) -> dict[str, Any]:
     if tool.strict:
-        notes.add("Ollama has no strict mode: arguments may not fit their schema.")
+        notes.add("Ollama has no strict mode. Arguments may not match their schema.")
     freeform_note(tool, "Ollama", notes)
     extra = tool_extra(tool, PROTOCOL, notes)
     function: dict[str, Any] = {"name": tool.name}
@@ -129,10 +129,10 @@ def _add_params(body: dict[str, Any], params: Mapping[str, Any], notes: Notes) -
         case int() | "adaptive":
             body["think"] = True
             notes.add(
-                "Ollama does not accept a thinking budget: thinking was switched on without one."
+                "Ollama does not accept a thinking budget. Thinking was turned on without one."
             )
         case _:
-            notes.add("The setting thinking was left out: give true, false, low, medium or high.")
+            notes.add("The setting thinking was left out. Use true, false, low, medium or high.")
 
 
 def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
@@ -213,7 +213,7 @@ def _results(message: Message, ids: Ids, names: Names, notes: Notes) -> list[dic
         )
         images += pieces
     if images:
-        notes.add("Images of tool results were sent in a message of the user.")
+        notes.add("Images of tool results were sent in a user message.")
         messages.append(_shown("The images that the tools returned:", images))
     return messages
 

@@ -25,7 +25,9 @@ FACTS = ProtocolFacts(
         thinking="reasoning_effort",
         off="none",
     ),
-    forced=Assessment("yes", "tool_choice names it; a server like it may not know the word."),
-    images=Assessment("partly", "OpenAI takes images in results; many servers like it do not."),
+    forced=Assessment("yes", "tool_choice names it. Compatible servers may not support this."),
+    images=Assessment(
+        "partly", "OpenAI accepts images in results. Many compatible servers do not."
+    ),
     key_name="OPENAI_API_KEY",
 )

@@ -107,7 +107,7 @@ class _Reader:
         quoted = Quoted(text)
         for place, choice in enumerate(choices):
             if not isinstance(choice, dict):
-                self._answer.warn("not_an_object", "A choice that is no object was left out.")
+                self._answer.warn("not_an_object", "A choice that is not an object was left out.")
             elif (index := choice.get("index")) and isinstance(index, int) and index > 0:
                 self._other_choice(index, choice)
             elif self._choice(choice, (quoted, "choices", place)):
@@ -145,7 +145,7 @@ class _Reader:
         if self._others:
             self._answer.warn(
                 "other_choices",
-                f"{len(self._others)} more choices came; only the first is the answer.",
+                f"{len(self._others)} more choices came. Only the first is used.",
                 choices=[self._others[index] for index in sorted(self._others)],
             )
             self._others = {}
@@ -209,7 +209,8 @@ class _Reader:
             else:
                 self._answer.warn(
                     "message_differs",
-                    "The message at the end of the stream is not what was streamed, which counts.",
+                    "The message at the end of the stream differs from the streamed one. The "
+                    "streamed one is used.",
                 )
         if message.get("tool_calls") or message.get("function_call"):
             self._end_prose()
@@ -251,7 +252,7 @@ class _Reader:
                     self._end_prose()
                     self._answer.whole("other", block=piece)
                 case _:
-                    self._answer.warn("odd_content", "Content that is no text was left out.")
+                    self._answer.warn("odd_content", "Content that is not text was left out.")
 
     def _say(self, kind: Prose, text: str, field: str = "") -> None:
         """Appends to the current text, or begins a new part if its kind changes."""
@@ -474,7 +475,7 @@ class CallAssembler:
                 if isinstance(fragment, dict):
                     self._fragment(fragment, (*where, "tool_calls", place))
                 else:
-                    self._answer.warn("odd_call", "A call that is no object was left out.")
+                    self._answer.warn("odd_call", "A call that is not an object was left out.")
         legacy = message.get("function_call")
         if isinstance(legacy, dict) and self._is_double(legacy, fragments):
             alike = (call for call in self._calls if call.name == legacy.get("name"))
@@ -514,8 +515,8 @@ class CallAssembler:
                 self._answer.warn_of(
                     same.part,
                     "item_differs",
-                    f"The call {same.name[:80]} at the end of the stream is not the one that was "
-                    "streamed, which counts.",
+                    f"The call {same.name[:80]} at the end of the stream differs from the "
+                    "streamed one. The streamed one is used.",
                 )
 
     def _locate(self, call: _OpenCall, where: Where) -> None:
@@ -568,7 +569,7 @@ class CallAssembler:
         for call in self._calls:
             part = call.part
             if part is None:
-                self._answer.warn("empty_call", "A call without id, name and arguments came.")
+                self._answer.warn("empty_call", "A call had no id, name or arguments.")
                 continue
             part.name, part.provider_id = call.name, call.id
             if call.type != "function":
@@ -630,7 +631,7 @@ class CallAssembler:
         if text[0] != "{" or joined(part.pieces) != text or not _is_object(text):
             return False
         self._answer.warn_of(
-            part, "item_again", f"The call {call.id[:80]!r} came once more; it counts once."
+            part, "item_again", f"The call {call.id[:80]!r} was sent twice. It counts once."
         )
         return True
 
@@ -672,7 +673,7 @@ class CallAssembler:
                 self._answer.warn_of(
                     part,
                     "arguments_replaced",
-                    f"Other arguments of {call.name[:80]} came; the last count.",
+                    f"{call.name[:80]} came with different arguments. The last are used.",
                 )
             part.pieces.clear()
             call.length = 0

@@ -207,7 +207,7 @@ SCHEMA_LIMITS: tuple[Limit[Node], ...] = (
          at_root(lambda n: n.keys.get("type") == "object" and "properties" not in n.keys),
          Citation("https://github.com/spring-projects/spring-ai/issues/4776"),
          "In context=(), object schema missing properties.", subject="properties"),
-    _row("takes JSON Schema draft 2020-12 alone, whatever $schema says{why}", is_other_draft,
+    _row("accepts only JSON Schema draft 2020-12, whatever $schema says{why}", is_other_draft,
          _ASSUMED_GUIDE, "the schema is not valid under draft 2020-12 of JSON Schema."),
     _row("does not accept oneOf, anyOf, allOf, enum, const or not at the top level",
          at_root(has("oneOf", "anyOf", "allOf", "enum", "const", "not")), _TOP,
@@ -239,10 +239,10 @@ SCHEMA_LIMITS: tuple[Limit[Node], ...] = (
             "schema must have a 'type' key.", fix="strict"),
     _strict("does not accept true or false for a schema", is_boolean,
             Citation(_TYPELESS.words, inferred=True), "{node.schema} is not of type 'object'."),
-    _strict("takes nothing beside a `$ref`", neighbours(),
+    _strict("accepts nothing next to a `$ref`", neighbours(),
             Citation("https://github.com/camel-ai/camel/issues/3001"),
             "$ref cannot have keywords {{{beside}}}.", fix="inline"),
-    _strict(f"takes {_DEEPEST} levels of nesting",
+    _strict(f"accepts {_DEEPEST} levels of nesting",
             lambda node: node.depth == _DEEPEST + 1,  # deeper nodes need no finding
             Citation("https://github.com/tidyverse/ellmer/issues/671", inferred=True),
             f"{{node.depth}} levels of nesting exceeds limit of {_DEEPEST}."),
@@ -251,15 +251,15 @@ SCHEMA_LIMITS: tuple[Limit[Node], ...] = (
          "an enum has {count} values with {letters} characters, more than the limit of "
          f"{_MOST_ENUM_LETTERS} for more than {_LARGE_ENUM} values.", severity="strict"),
     lookaround(Citation("https://github.com/vercel/ai/pull/21037"), strict=True),
-    _row(f"takes {_MOST_PROPERTIES:,} properties, not {{count:,}}",
+    _row(f"accepts {_MOST_PROPERTIES:,} properties, not {{count:,}}",
          _in_all(lambda node: len(node.properties), _MOST_PROPERTIES), _ASSUMED,
          f"the schema has {{count}} object properties, more than the limit of {_MOST_PROPERTIES}.",
          severity="strict"),
-    _row(f"takes {_MOST_LETTERS:,} letters in names and values, not {{count:,}}",
+    _row(f"accepts {_MOST_LETTERS:,} letters in names and values, not {{count:,}}",
          _in_all(_letters, _MOST_LETTERS), _ASSUMED,
          "the schema has {count} characters in names and values, more than the limit of "
          f"{_MOST_LETTERS}.", severity="strict"),
-    _row(f"takes {_MOST_ENUM:,} values of enums, not {{count:,}}",
+    _row(f"accepts {_MOST_ENUM:,} enum values, not {{count:,}}",
          _in_all(lambda node: len(node.enum), _MOST_ENUM),
          Citation("https://community.openai.com/t/500-enums-limitation-in-structured-output/974416"),
          f"Expected at most {_MOST_ENUM} enum values in total within a single schema when using "
@@ -290,7 +290,7 @@ def too_many(*, inferred: bool) -> Limit[Any]:
 
 
 def names_of(most: int) -> str:
-    return f"takes names of 1 to {most} letters, digits, underscores and hyphens, not {{shown!r}}"
+    return f"accepts names of 1 to {most} letters, digits, underscores and hyphens, not {{shown!r}}"
 
 
 def name_limits(most: int, source: Citation) -> tuple[Limit[SentTool], ...]:
@@ -477,7 +477,7 @@ _LONG_DESCRIPTION = 1024
 
 CALL_ID = CallIdLimit(
     re.compile("[^\ud800-\udfff]{1,40}"),
-    "OpenAI takes 40 characters, newer models 64",
+    "OpenAI accepts 40 characters, newer models 64",
     Citation(
         "https://github.com/microsoft/autogen/issues/6377 (40), "
         "https://github.com/openclaw/openclaw/pull/875 (83 refused by 40 and by 64)"
@@ -491,7 +491,7 @@ OWN_CALL_ID = CallIdLimit(
 """For the ids that a server with the quirk long_ids gave."""
 SHORT_CALL_ID = CallIdLimit(
     re.compile("[A-Za-z0-9]{9}"),
-    "this server takes nine letters or digits",
+    "this server accepts nine letters or digits",
     Citation("https://github.com/anomalyco/opencode/issues/1680 (Mistral, error 3280)"),
 )
 
@@ -506,8 +506,10 @@ LIMITS = LimitTable(
     "OpenAI",
     of_tool=(
         LACKS_EAGER,
-        lacks_freeform("A server without the quirk custom_tools has no free-form tools: it is sent "
-                       "a tool with one text",
+        lacks_freeform(
+            "A server without the quirk custom_tools has no free-form tools: a tool with one "
+            "text argument is sent"
+        ,
                        "docs/wire.md, section 2; the quirk custom_tools of a profile"),
         NO_TYPE,
         *name_limits(LONGEST_NAME,

@@ -87,7 +87,9 @@ def _add_params(body: dict[str, Any], request: ModelRequest, notes: Notes) -> No
         case str(effort) if effort not in ("adaptive", "disabled"):
             body["reasoning_effort"] = effort
         case _:
-            notes.add("The setting thinking was left out: this protocol takes low, medium, high.")
+            notes.add(
+                "The setting thinking was left out. This protocol accepts low, medium and high."
+            )
 
 
 def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
@@ -123,7 +125,10 @@ def _bridge_results(messages: list[dict[str, Any]], notes: Notes) -> list[dict[s
     whole: list[dict[str, Any]] = []
     for message in messages:
         if message["role"] == "user" and whole and whole[-1]["role"] == "tool":
-            notes.add(f"{_BRIDGE!r} was put between results and prompt: this server demands one.")
+            notes.add(
+                f"{_BRIDGE!r} was put between results and prompt, because this server requires "
+                "an assistant message there."
+            )
             whole.append({"role": "assistant", "content": _BRIDGE})
         whole.append(message)
     return whole
@@ -151,7 +156,7 @@ def _prompt(message: Message, request: ModelRequest, notes: Notes) -> str | list
 def _supported_images(images: list[Content], request: ModelRequest, notes: Notes) -> list[Content]:
     """The images, if the server accepts any."""
     if images and "text_only" in request.quirks:
-        notes.add("Images were left out: this server takes text alone.")
+        notes.add("Images were left out, because this server accepts only text.")
         return []
     return images
 
@@ -166,7 +171,7 @@ def _image(image: Content) -> dict[str, Any]:
 
 
 def _with_own(piece: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """An image with its further members, including those beside its URL."""
+    """An image with its further members, including those next to its URL."""
     inner = own.get("image_url")
     inner = inner if isinstance(inner, Mapping) else {}
     return {**own, **piece, "image_url": {**inner, **piece["image_url"]}}
@@ -307,7 +312,7 @@ def _results(
             own = own_members(part.meta, part, PROTOCOL, notes)
             messages.append({**own, "role": "tool", "tool_call_id": id_, "content": content})
     if later:
-        notes.add("Images of tool results were sent in a message of the user.")
+        notes.add("Images of tool results were sent in a user message.")
         lead = _text("The images that the tools returned:")
         messages.append({"role": "user", "content": [lead, *later]})
     return messages
@@ -333,22 +338,30 @@ QUIRKS: Mapping[str, str] = {
     "no_stream_options": "the server refuses stream_options (Mistral)",
     "developer_role": "the system prompt is sent under the role developer",
     "short_ids": "call ids must be nine letters or digits (Mistral)",
-    "long_ids": "the ids that the server gave to calls go back whole, however long: they may carry "
-    "data of it; OpenAI refuses more than 40 characters (LiteLLM, vLLM)",
-    "assistant_after_tool": "a user message right after a tool message is refused: a short one of "
-    "the assistant is put in between (Mistral, error 3230)",
+    "long_ids": (
+        "the server's call ids are sent back unchanged, whatever their length, because they "
+        "may carry data; OpenAI refuses more than 40 characters (LiteLLM, vLLM)"
+    ),
+    "assistant_after_tool": (
+        "the server refuses a user message right after a tool message, so a short assistant "
+        "message is put in between (Mistral, error 3230)"
+    ),
     "no_reasoning_echo": "reasoning is not sent back",
-    "api_key_header": "the key travels in the header api-key (Azure)",
-    "custom_tools": "the server knows free-form tools; others get one of a single text (OpenAI)",
-    "allowed_tools": "a subset of the tools can be named; others are sent fewer tools (OpenAI)",
-    "any_for_required": "required is spelled any, and no single tool can be named (Mistral)",
-    "no_forced_with_thinking": "a forced tool is refused while the model thinks (DeepSeek)",
-    "no_strict": "the server has no strict mode, or another one (DeepSeek)",
-    "no_parallel": "the server refuses parallel_tool_calls, so there may be several calls",
+    "api_key_header": "the key is sent in the header api-key (Azure)",
+    "custom_tools": "the server supports free-form tools; others get a tool with one text argument "
+    "(OpenAI)",
+    "allowed_tools": (
+        "the server accepts a named subset of the tools; other servers are sent only that "
+        "subset (OpenAI)"
+    ),
+    "any_for_required": "required is called any, and a single tool cannot be named (Mistral)",
+    "no_forced_with_thinking": "the server refuses a forced tool while thinking is on (DeepSeek)",
+    "no_strict": "the server has no strict mode, or a different one (DeepSeek)",
+    "no_parallel": "the server refuses parallel_tool_calls, so parallel calls cannot be turned off",
     "whole_arguments": "the arguments of a call come in one chunk (Groq, Mistral, xAI)",
     "text_only": "the server does not accept images at all (DeepSeek)",
-    "image_results": "a tool message takes images; otherwise they follow in a user message",
-    "text_only_results": "a tool message takes text alone, which is taken for granted by now",
+    "image_results": "a tool message accepts images; otherwise they follow in a user message",
+    "text_only_results": "a tool message accepts only text, which is the default now",
 }
 
 
@@ -365,7 +378,7 @@ def add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> None
     if tool_choice is not None:
         body["tool_choice"] = tool_choice
     if not choice.parallel and "no_parallel" in quirks:
-        notes.add("This server cannot be asked for one call at a time: there may be several.")
+        notes.add("This server cannot turn off parallel calls.")
     elif not choice.parallel:
         body["parallel_tool_calls"] = False
     _foretell(request, notes)
@@ -388,12 +401,13 @@ def _tools_and_choice(request: ModelRequest, notes: Notes) -> tuple[tuple[Tool, 
             entries = [_named_tool(tool.name, custom) for tool in tools]
             subset = {"mode": choice.mode, "tools": entries}
             return request.tools, {"type": "allowed_tools", "allowed_tools": subset}
-        notes.add("Only the allowed tools were sent: this server has no word for a subset.")
+        notes.add("Only the allowed tools were sent, because this server does not accept a subset.")
     if "any_for_required" in request.quirks and choice.forced:
         if choice.mode == "tool":
             tools = tuple(tool for tool in tools if tool.name == choice.name)
             notes.add(
-                f"Only {choice.name} was sent, with any for a choice: this server cannot name one."
+                f"Only {choice.name} was sent, with the choice any, because this server cannot "
+                "name a tool."
             )
         return tools, "any"
     return tools, _choice(choice, custom)
@@ -424,7 +438,10 @@ def _tool(tool: Tool, quirks: Collection[str], notes: Notes) -> dict[str, Any]:
     freeform_note(tool, "This server", notes)
     entry["parameters"] = dict(tool.parameters)
     if tool.strict and "no_strict" in quirks:
-        notes.add("Strict mode was left out: this server has none. Arguments may not fit.")
+        notes.add(
+            "Strict mode was left out, because this server has none. Arguments may not match "
+            "their schema."
+        )
     elif tool.strict:
         entry["strict"] = True
     return {**extra, "type": "function", "function": entry}
@@ -442,11 +459,11 @@ def _foretell(request: ModelRequest, notes: Notes) -> None:
     thinks = request.extra.get("thinking") != {"type": "disabled"}
     if request.choice.forced and thinks and "no_forced_with_thinking" in request.quirks:
         notes.add(
-            "A forced tool is refused while the model thinks, which it may do by itself: add "
-            '"thinking": {"type": "disabled"} to the extra members, or let it choose (auto).'
+            "A forced tool is refused while thinking is on, which may be the model's default. Add "
+            '"thinking": {"type": "disabled"} to the extra members, or use auto.'
         )
     if request.stream and "whole_arguments" in request.quirks:
-        notes.add("This server sends the arguments of a call in one chunk: nobody sees them grow.")
+        notes.add("This server sends a call's arguments in one chunk, so they are not streamed.")
 
 
 # Reading a body back ------------------------------------------------------------------------------

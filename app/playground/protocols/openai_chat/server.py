@@ -160,7 +160,7 @@ def _content(null: bool = False, /, phrases: OpenAIPhrases | None = None, **piec
 
 
 _WORD = Shape(str)
-"""Refused as missing if it is no string."""
+"""Refused as missing if it is not a string."""
 _NAME = Shape(str, rules=(tool_name(limits.LIMITS),))
 _STRING = Shape(str, "a string")
 _TEXT, _PICTURE = object_with(text=_WORD), Shape(rules=(_image,))
@@ -459,7 +459,7 @@ def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRe
 
 
 def read(data: Mapping[str, Any]) -> ParsedRequest:
-    """The request of a body with a sound shape."""
+    """The request of a body with a valid shape."""
     today = _in_todays_words(data)
     tools = tuple(map(_tool, today.get("tools") or ()))
     request = model_request(READER, today, tools, _params(data), failures_in_text=True)

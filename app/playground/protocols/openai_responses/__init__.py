@@ -22,7 +22,7 @@ FACTS = ProtocolFacts(
         members=words_of("effort summary"),
     ),
     forced=Assessment("yes", "tool_choice names it."),
-    images=Assessment("yes", "A result may hold images."),
+    images=Assessment("yes", "A result can have images."),
     short="Responses",
     key_name="OPENAI_API_KEY",
 )

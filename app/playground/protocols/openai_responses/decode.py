@@ -119,7 +119,7 @@ class _Reader:
         if self._error is not None and type_ != "response.failed":
             self.settle(whole=False)
             self._answer.leave_unread()
-            self._answer.warn("after_end", "Something came after the end of the answer.")
+            self._answer.warn("after_end", "Data came after the end of the answer.")
             return "known"
         if isinstance(type_, str) and not self._opened:
             self._opened = type_ == "response.created" or type_ in ENDS
@@ -176,7 +176,7 @@ class _Reader:
     def _item(self, type_: str, value: Mapping[str, Any], text: str) -> None:
         item = value.get("item")
         if not isinstance(item, dict):
-            self._answer.warn("not_an_object", "An item that is no object was left out.")
+            self._answer.warn("not_an_object", "An item that is not an object was left out.")
         elif type_.endswith("added"):
             self._items.add(_name(value, item), item, (Quoted(text), "item"))
         else:
@@ -221,8 +221,8 @@ class _Reader:
             id_ = self._meta.get("id") or "which is missing"
             self._answer.warn(
                 "background",
-                f"The provider makes this answer in the background, and its status is {status}: "
-                f"it is not whole yet. Its client asks for it later by its id, {id_}.",
+                f"The provider makes this answer in the background, and its status is {status}, "
+                f"so it is not complete. Its client fetches it later by its id, {id_}.",
             )
         return "last"
 

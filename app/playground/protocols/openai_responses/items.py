@@ -140,16 +140,16 @@ class Items:
         """A piece of an item, whose type the event implies."""
         item = self._find(type_, name)
         if item is None and kind not in PROSE and name.output_index in self._used:
-            self._answer.warn("no_item", f"{name} is no {type_}: a piece was left out.")
+            self._answer.warn("no_item", f"{name} is not a {type_}: a delta was left out.")
             return
         item = item or self._start_unannounced(name, type_)
         self._locate(item)
         if item.done:
-            self._warn(item, "no_item", f"A piece of {type_} came after its end: it was left out.")
+            self._warn(item, "no_item", f"A delta of {type_} came after its end and was left out.")
             return
         if item.has_all_arguments:
             item.has_all_arguments = False
-            self._warn(item, "late_arguments", f"{name} went on after its arguments.")
+            self._warn(item, "late_arguments", f"{name} continued after its arguments.")
         item.streamed = True
         self._answer.delta(self._part(item, slot, kind), text)
 
@@ -177,7 +177,7 @@ class Items:
         if not isinstance(text, str):
             return
         if item is None and name.output_index in self._used:
-            self._answer.warn("no_item", f"{name} is no {type_}: its arguments were left out.")
+            self._answer.warn("no_item", f"{name} is not a {type_}: its arguments were left out.")
             return
         item = item or self._start_unannounced(name, type_, value)
         self._locate(item)
@@ -191,7 +191,7 @@ class Items:
         item = self._find(_text(value.get("type")), name)
         if item is not None and item.done and self._is_again(item, name, value, where):
             self._locate(item, where)
-            self._warn(item, "item_again", f"{name} came once more; it counts once.")
+            self._warn(item, "item_again", f"{name} was sent twice. It counts once.")
             self._compare(item, value, where)
             return
         if item is None or item.done or self._is_other(item, name, value, where):
@@ -337,7 +337,7 @@ class Items:
         """An item that was announced before is announced again: no new one."""
         self._locate(item, where)
         if item.done:
-            self._warn(item, "item_again", f"{_name_in(value)} came once more; it counts once.")
+            self._warn(item, "item_again", f"{_name_in(value)} was sent twice. It counts once.")
             self._compare(item, value, where)
         else:
             self._warn(item, "started_twice", f"{_name_in(value)} started twice.")
@@ -404,7 +404,7 @@ class Items:
                 item,
                 "item_differs",
                 f"The call {part.name[:80]!r} ({item.call_id[:80]}) is called {name[:80]!r} "
-                f"({call_id[:80]}) at its end, which counts.",
+                f"({call_id[:80]}) at its end. The latter is used.",
             )
         part.name = name or part.name
         part.provider_id = item.call_id = call_id or item.call_id
@@ -439,7 +439,7 @@ class Items:
             self._warn(
                 item,
                 "item_differs",
-                "The end of a call has no arguments, though some came before: these count.",
+                "The end of a call has no arguments. Its streamed arguments are used.",
             )
             return False
         self._settle(part, text)
@@ -556,7 +556,7 @@ class Items:
 
     def _warn_differs(self, part: OpenPart) -> None:
         kind = part.kind.replace("_", " ")
-        self._answer.warn_of(part, "item_differs", f"The pieces of a {kind} differ from its end.")
+        self._answer.warn_of(part, "item_differs", f"The deltas of a {kind} differ from its end.")
 
     def _compare(self, item: Item, value: Mapping[str, Any], where: Where) -> None:
         """Compares a completed item with another end of it: of a message, what is new is added; of
@@ -580,7 +580,8 @@ class Items:
             self._warn(
                 item,
                 "item_differs",
-                f"The call {item.call_id[:80]!r} came twice, and not the same; the first counts.",
+                f"The call {item.call_id[:80]!r} came twice with different content. The first is "
+                "used.",
             )
 
     def _compare_text(self, item: Item, value: Mapping[str, Any]) -> None:
@@ -589,7 +590,7 @@ class Items:
         common = end_of(item.final_text, final, escaped=True)
         if not final or common == len(final):
             return
-        self._answer.warn("item_differs", "An item came twice, and not with the same text.")
+        self._answer.warn("item_differs", "An item came twice with different text.")
         if common >= 0 and item.kind == "text":
             block = {key: inner for key, inner in value.items() if key != "content"}
             self._answer.whole(listed[-1][1], final[common:], block=block)

@@ -35,7 +35,7 @@ SHORT_NAME = 64
 
 CALL_ID = CallIdLimit(
     re.compile("[^\ud800-\udfff]{1,64}"),
-    "this protocol takes 64 characters",
+    "this protocol accepts 64 characters",
     Citation("https://github.com/orchidfiles/ungate/issues/26"),
 )
 
@@ -59,8 +59,10 @@ LIMITS = LimitTable(
               "Invalid '{where}': empty string. Expected a string with minimum length 1, but got "
               "an empty string instead.", pointer="/name", param="{where}", code="empty_string"),
         *name_limits(_LONGEST_NAME, NAMES),
-        Limit(f"Other servers that speak Responses take names of {SHORT_NAME} letters; this one "
-              "has {length}", _longer_than_elsewhere,
+        Limit(
+            f"Other servers with the Responses API accept names of {SHORT_NAME} letters; this "
+            f"one has {{length}}"
+        , _longer_than_elsewhere,
               Citation("https://github.com/anomalyco/opencode/issues/43714"), severity="weak",
               pointer="/name"),
         needs_object(),
@@ -68,7 +70,7 @@ LIMITS = LimitTable(
     of_schema=(*SCHEMA_LIMITS, newer_lookaround(inferred=False)),
     of_request=(
         too_many(inferred=True),
-        equal_names(REFERENCE, "Invalid 'tools': the name '{name}' stands twice.", "tools"),
+        equal_names(REFERENCE, "Invalid 'tools': the name '{name}' occurs twice.", "tools"),
     ),
 )
 # fmt: on

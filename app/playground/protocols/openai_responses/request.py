@@ -55,13 +55,15 @@ from playground.protocols.request import (
 
 PROTOCOL = "openai_responses"
 QUIRKS: Mapping[str, str] = {
-    "no_encrypted_reasoning": "reasoning.encrypted_content is not asked for: models that do not "
-    "reason and servers that encrypt nothing refuse it (LM Studio, vLLM)",
+    "no_encrypted_reasoning": (
+        "reasoning.encrypted_content is not requested: models without reasoning and servers "
+        "without encryption refuse it (LM Studio, vLLM)"
+    ),
     "no_custom_tools": "free-form tools are sent as functions: the server has no type custom "
     "(LM Studio, DeepSeek, xAI)",
     "no_allowed_tools": "tools outside the allowed subset are not sent: the server has no choice "
     "allowed_tools (LM Studio, DeepSeek, xAI)",
-    "api_key_header": "the key travels in the header api-key (Azure)",
+    "api_key_header": "the key is sent in the header api-key (Azure)",
 }
 
 _MOST_NAME = limits.SHORT_NAME
@@ -148,7 +150,7 @@ def _tool(tool: Tool, request: ModelRequest, notes: Notes) -> dict[str, Any]:
         form = dict(tool.format or {})
         return {**entry, "type": "custom", "name": tool.name, "format": form}
     if tool.format is not None:
-        notes.add(f"The free-form tool {tool.name} was sent as a function with one text.")
+        notes.add(f"The free-form tool {tool.name} was sent as a function with one text argument.")
     # Without `strict` this protocol assumes true.
     rest = {"parameters": dict(tool.parameters), "strict": tool.strict}
     return {**entry, "type": "function", "name": tool.name, **rest}
@@ -175,7 +177,7 @@ def _add_params(body: dict[str, Any], params: Mapping[str, Any], notes: Notes) -
     if params.get("max_tokens") is not None:
         body["max_output_tokens"] = params["max_tokens"]
     if stop_words(params.get("stop")):
-        notes.add("The setting stop was left out: this protocol has no word for it.")
+        notes.add("The setting stop was left out, because this protocol does not have it.")
     match params.get("thinking"):
         case None | False | "":
             pass
@@ -186,7 +188,9 @@ def _add_params(body: dict[str, Any], params: Mapping[str, Any], notes: Notes) -
         case dict(reasoning):
             body["reasoning"] = dict(reasoning)
         case _:
-            notes.add("The setting thinking was left out: this protocol takes low, medium, high.")
+            notes.add(
+                "The setting thinking was left out. This protocol accepts low, medium and high."
+            )
 
 
 def _text_item(role: str, content: list[_Item]) -> _Item:
@@ -243,10 +247,10 @@ class _History:
                 sendable.append(item)
             elif item is _CUT:
                 lost = True
-                self._notes.add("Reasoning that was cut off before its end was left out.")
+                self._notes.add("Incomplete reasoning was left out.")
             elif not follows:
                 lost = True
-                self._notes.add("Reasoning that led to nothing that is sent was left out.")
+                self._notes.add("Reasoning without a following item was left out.")
             elif not self._readable(item):
                 lost = True
                 self._notes.add("Reasoning that came without its encrypted content was left out.")
@@ -333,7 +337,9 @@ class _History:
         text = "\n".join(piece.text for piece in part.content if piece.type == "text")
         is_error = part.is_error and not text.startswith("Error")
         if is_error:
-            self._notes.add("Failed results begin with Error: this protocol has no mark for them.")
+            self._notes.add(
+                "Failed results begin with Error, because this protocol has no field for errors."
+            )
         if part.pieces and part.protocol == PROTOCOL and not is_error:
             return [item for piece, own in part.pieces for item in _as_came(piece, own)]
         if all(piece.type == "text" for piece in part.content):
@@ -427,9 +433,11 @@ def _setup(body: Body, notes: RequestNotes) -> RequestSetup:
         text_of(item.get("content")) for _, item in _listed_items(body)[: _instruction_items(body)]
     ]
     if body.get("store") is True:
-        notes.add("It asked the provider to keep the answer; here store is false.")
+        notes.add("It asked the provider to store the answer. Here, store is false.")
     if body.get("previous_response_id"):
-        notes.add("It continues from an answer that the provider stored, which is not here.")
+        notes.add(
+            "It continues from an answer stored by the provider, which is not available here."
+        )
     return RequestSetup(
         model=str(body.get("model") or ""),
         system="\n\n".join(text for text in system if text),

@@ -90,7 +90,7 @@ def parse(
 
 
 def read(data: Mapping[str, Any], context: RequestContext) -> ParsedRequest:
-    """The request of a body with a sound shape; `context` has its input."""
+    """The request of a body with a valid shape; `context` has its input."""
     tools = tuple(_tools(data.get("tools") or ()))
     with_context = {**data, "input": context.items}
     request = model_request(READER, with_context, tools, _params(data), failures_in_text=True)

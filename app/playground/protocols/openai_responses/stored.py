@@ -94,7 +94,7 @@ class Conversation:
 
 @dataclass(frozen=True)
 class RequestContext:
-    """What a request continues: `before` are the items that stand before its own input `given`."""
+    """What a request continues: `before` are the items before its own input `given`."""
 
     before: Sequence[Item] = ()
     given: Sequence[Item] = ()
