@@ -26,7 +26,7 @@ def test_a_command_a_task_and_files(server: Server, tab: Tab) -> None:
     tab.open(session_id)
     tab.waits_for(1)
     card = tab.find(".card.asks")
-    expect(card).to_contain_text(re.compile("runs in a sandbox|offers no sandbox"))
+    expect(card).to_contain_text(re.compile("runs in a sandbox|has no sandbox"))
     expect(card.locator(".source")).to_contain_text("workspace · run_shell")
     edited(tab, {"command": "sleep 61", "background": True})
     tasks = tab.find("#tasks")
@@ -65,9 +65,9 @@ def test_the_sandbox_is_lifted_by_a_second_click(server: Server, tab: Tab) -> No
     card = tab.find(".card.asks")
     lift = card.locator("summary", has_text="Run without the sandbox…")
     if not lift.count():
-        expect(card).to_contain_text("offers no sandbox")
+        expect(card).to_contain_text("has no sandbox")
         return
     lift.click()
-    expect(card).to_contain_text("with all your rights")
+    expect(card).to_contain_text("with your full rights")
     card.locator("button", has_text="Run without the sandbox").click()
     expect(tab.find(".card").first).to_contain_text("run without the sandbox by you")

@@ -137,7 +137,7 @@ def test_the_address_of_a_tap_is_refused_where_it_is_opened(
     response = page.goto(address)
     assert response is not None
     assert response.status == 403
-    expect(page.locator("body")).to_contain_text("this address is for agents")
+    expect(page.locator("body")).to_contain_text("This address is only for agents")
     assert upstream.asked == []
     assert server.folded(session_id)["state"] == "waiting"
 

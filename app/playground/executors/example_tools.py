@@ -75,16 +75,16 @@ def _value(node: ast.AST) -> Any:
         if function is not None:
             return _checked(function(*[_value(argument) for argument in node.args]))
     raise ValueError(
-        "only numbers, + - * / // % **, parentheses, pi, e and these functions are supported: "
+        "only numbers, + - * / // % **, parentheses, pi, e and these functions are known: "
         + ", ".join(sorted(_FUNCTIONS))
     )
 
 
 def _checked(value: Any) -> Any:
     if isinstance(value, complex):
-        raise ValueError("the result is not a real number")
+        raise ValueError("the result is no real number")
     if abs(value) > MAX_NUMBER:
-        raise ValueError("a number in the expression gets too large")
+        raise ValueError("a number in the expression grows too large")
     return value
 
 

@@ -342,7 +342,7 @@ def _sound(text: str) -> str:
 # The group `workspace`: tools for a scratch folder of the session, as a model sees them.
 
 _PATH = {"type": "string", "description": "A path in the scratch folder, like src/main.py."}
-_SAYS = "Paths are relative to the scratch folder; a path outside it is E5, a missing file E6."
+_SAYS = "Paths are relative to the scratch folder; outside it is E5, no such file E6."
 
 
 def _tool(
@@ -389,9 +389,9 @@ WORKSPACE: tuple[Tool, ...] = (
     _tool(
         "read_file",
         "Read a file of the scratch folder: text with line numbers as `cat -n` gives them, "
-        "images (PNG, JPEG, GIF, WebP), PDFs page by page, notebooks (.ipynb) with their "
-        "outputs. Gives 2000 lines by default; long lines are cut. A file that is too large is "
-        f"E8, an unsupported format E9, a folder or a pipe E7. {_SAYS}",
+        "images (PNG, JPEG, GIF, WebP), PDFs page by page, notebooks (.ipynb) with their outputs. "
+        "Gives 2000 lines unless told otherwise; long lines are cut. Too large is E8, neither "
+        f"text nor any of these is E9, a folder or a pipe is E7. {_SAYS}",
         {
             "path": _PATH,
             "offset": _whole("The first line to read, from 1. The first if left out.", 1, 10**8),
@@ -404,25 +404,25 @@ WORKSPACE: tuple[Tool, ...] = (
     ),
     _tool(
         "write_file",
-        "Create a file in the scratch folder, or replace a whole file. Missing folders are "
-        "created. An existing file must have been read in this session (else E1) and must not "
-        "have changed since (else E2: read it again). Prefer edit_file for a small change. "
+        "Make a file of the scratch folder, or replace one whole; folders on the way are made. "
+        "A file that is there must have been read in this session (else E1) and must not have "
+        "changed since (else E2: read it again). Prefer edit_file for a small change. "
         f"{_SAYS}",
         {"path": _PATH, "content": _text("All of the new text of the file.")},
         *("path", "content"),
     ),
     _tool(
         "edit_file",
-        "Replace a piece of text in a file of the scratch folder. The file must have been read "
-        "in this session (else E1) and must not have changed since (else E2: read it again). "
-        "`old` must be in the file exactly (else E3) and only once (else E4: include more lines "
-        "around it, or set replace_all); `old` and `new` must differ (else E10). Returns the "
-        f"diff. {_SAYS}",
+        "Replace a piece of text in a file of the scratch folder. The file must have been read in "
+        "this session (else E1) and must not have changed since (else E2: read it again). `old` "
+        "must be in the file exactly (else E3) and only once (else E4: give more lines around it, "
+        "or set replace_all); `old` and `new` must differ (else E10). Gives the difference. "
+        f"{_SAYS}",
         {
             "path": _PATH,
             "old": _text("The text to replace, exactly as it is, without line numbers."),
             "new": _text("The text to put in its place."),
-            "replace_all": _flag("Replace every occurrence of `old`. False if left out."),
+            "replace_all": _flag("Replace each place where `old` is. False if left out."),
         },
         *("path", "old", "new"),
     ),
@@ -438,9 +438,9 @@ WORKSPACE: tuple[Tool, ...] = (
     ),
     _tool(
         "search_files",
-        "Search the text files of the scratch folder for a regular expression (Rust's syntax: "
-        "no look-around, no back-references; an invalid pattern is E11). Gives path:line:text, "
-        f"or only the files, or counts. {_SAYS}",
+        "Search the text files of the scratch folder for a regular expression (Rust's syntax: no "
+        "look-around, no back-references; anything else is E11). Gives path:line:text, or only "
+        f"the files, or counts. {_SAYS}",
         {
             "pattern": _text("The regular expression; (?i) at its beginning ignores case."),
             "path": _text("A file, or a folder to begin in. The scratch folder if left out."),
@@ -460,16 +460,16 @@ WORKSPACE: tuple[Tool, ...] = (
     ),
     _tool(
         "run_shell",
-        "Run a command with /bin/sh in the scratch folder. If the system allows it, the command "
-        "runs in a sandbox: no network, the system read-only, no other files visible, its own "
-        "empty /tmp. Returns the output (the beginning and the end of a long one) and the exit "
-        "code. Processes that the command leaves running are ended. To keep a command running, "
-        "set background, and use read_task and stop_task with the returned task id.",
+        "Run a command with /bin/sh in the scratch folder. Where the system allows, it is in a "
+        "sandbox: no network, the system read-only, nothing else to be seen, an own empty /tmp. "
+        "What was printed comes back (of much, the beginning and the end) with the exit code. "
+        "What the command leaves running is ended with it; for what is to run on, set background, "
+        "and use read_task and stop_task with the task id that comes back.",
         {
             "command": _text("The command, as for `sh -c`."),
             "timeout_s": {
                 "type": "number",
-                "description": "End it after this many seconds. 60 if left out.",
+                "description": "End it after so many seconds. 60 if left out.",
                 "minimum": 1,
                 "maximum": 600,
             },
@@ -481,22 +481,22 @@ WORKSPACE: tuple[Tool, ...] = (
     ),
     _tool(
         "read_task",
-        "Read what a background task printed since it was last read, and whether it is still "
-        "running. An unknown task is E12.",
+        "What a background task printed since it was last read, and whether it still runs. "
+        "No such task is E12.",
         {"task_id": _text("The id that run_shell gave, like task-3-0.")},
         "task_id",
     ),
     _tool(
         "stop_task",
-        "End a background task and all processes it started. An unknown task is E12.",
+        "End a background task with all it started. No such task is E12.",
         {"task_id": _text("The id that run_shell gave, like task-3-0.")},
         "task_id",
     ),
     _tool(
         "fetch_url",
-        "Fetch one page by GET and give its readable text; images as images. Kept for 15 "
-        "minutes. Redirects are not followed: the target is returned, and you can fetch it. "
-        "Only public addresses are allowed; any other address, or a failed fetch, is E14.",
+        "Fetch one page by GET and give its readable text; images as images. Kept for 15 minutes. "
+        "Redirects are not followed: where they lead is told, and can be asked for. Only public "
+        "addresses; anything else, and trouble on the way, is E14.",
         {"url": _text("The whole URL, with https:// or http://.")},
         "url",
         safe=True,
