@@ -35,7 +35,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.batch_runs import KEY, Place, place
-from tests.served import command, environment
+from tests.servers import command, environment
 
 RUNS = 400
 THREADS = 4

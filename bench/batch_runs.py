@@ -50,7 +50,7 @@ from playground.commands.sockets import bind_socket, port_of, run_loop, serve, s
 from playground.core.settings import Profile
 from playground.engine.engine import Engine
 from playground.simulator.app import simulator_app
-from tests.served import Served, command, environment, start
+from tests.servers import ServerProcess, command, environment, launch_server
 
 RUNS = 1_000
 CENT = 0.01
@@ -314,7 +314,7 @@ async def watch(page: httpx.AsyncClient, batch_id: str, stop_at: int) -> Watched
     return watched
 
 
-async def _paged(at: Place, one: Served, stop_at: int) -> Watched:
+async def _paged(at: Place, one: ServerProcess, stop_at: int) -> Watched:
     spec = json.loads((at.folder / "spec.json").read_text())
     async with one.client() as script, one.page() as page:
         started = (await script.post("/batches", json=spec)).raise_for_status()
@@ -324,7 +324,7 @@ async def _paged(at: Place, one: Served, stop_at: int) -> Watched:
 def page(runs: int) -> list[str]:
     with place(runs) as (at, _):
         with pin(at.core):
-            one = start(at.folder / "bench.db", **{KEY: "any"})
+            one = launch_server(at.folder / "bench.db", **{KEY: "any"})
         try:
             whole = asyncio.run(_paged(at, one, 0))
             stopped = asyncio.run(_paged(at, one, runs // 2))

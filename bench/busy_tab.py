@@ -26,7 +26,7 @@ from bench.measured_processes import cores, end_script, precede, start_script
 from tests.browser.chromium import ARGUMENTS, chromium
 from tests.browser.serving import Process, Server
 from tests.browser.tab import Tab
-from tests.served import NO_TLS, ROOT
+from tests.servers import NO_TLS, ROOT
 
 STEP_S = 5.0
 ENDS = 2

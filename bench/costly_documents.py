@@ -33,10 +33,10 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests import served
-from tests.served import Served, command, environment
+from tests import servers
+from tests.servers import ServerProcess, command, environment
 
-served.END_S = 300.0
+servers.END_S = 300.0
 
 STOP_S, END_S, MOST_MB = 1.0, 3.0, 400.0
 """Bounds: seconds of Stop and of a page, seconds of the end, MB of memory."""
@@ -125,7 +125,7 @@ KINDS: dict[str, Callable[[], list[Json]]] = {
 class Place:
     """A server, a client of it, and the tools of the document as a file."""
 
-    server: Served
+    server: ServerProcess
     client: httpx.AsyncClient
     tools: list[Json]
     file: Path
@@ -196,7 +196,7 @@ async def measure(kind: str, way: str, folder: Path) -> tuple[float, float, floa
     tools = KINDS[kind]()
     file = folder / "tools.json"
     file.write_text(json.dumps(tools))
-    server = served.start(folder / "new.db")
+    server = servers.launch_server(folder / "new.db")
     resource.prlimit(server.process.pid, resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
     try:
         async with server.client() as client:
@@ -223,7 +223,7 @@ async def measure(kind: str, way: str, folder: Path) -> tuple[float, float, floa
             await asyncio.sleep(BEGUN_S)
             began = time.perf_counter()
             server.process.send_signal(signal.SIGTERM)
-            await asyncio.to_thread(server.process.wait, served.END_S)
+            await asyncio.to_thread(server.process.wait, servers.END_S)
             ended = time.perf_counter() - began
             await asyncio.gather(again, return_exceptions=True)
     finally:
@@ -259,7 +259,7 @@ def interrupt(words: list[str], folder: Path) -> tuple[float, int]:
     time.sleep(1.0)
     began = time.perf_counter()
     process.send_signal(signal.SIGINT)
-    code = process.wait(served.END_S)
+    code = process.wait(servers.END_S)
     return time.perf_counter() - began, code
 
 

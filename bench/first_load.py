@@ -22,8 +22,8 @@ import httpx
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.measured_processes import cores, cpu_s, end_script, pin, precede, start_script
-from tests import served
-from tests.served import NO_TLS, ROOT, Served
+from tests import servers
+from tests.servers import NO_TLS, ROOT, ServerProcess
 
 MOST_ANSWER_MS = 3.0
 """The bound of the median of an answer."""
@@ -33,14 +33,14 @@ PATHS = {"floor": ("/",), "ours": ("/healthz", "/store")}
 
 
 @contextmanager
-def server_of(name: str, folder: Path, core: set[int]) -> Iterator[Served]:
+def server_of(name: str, folder: Path, core: set[int]) -> Iterator[ServerProcess]:
     if name == "floor":
         db = folder / "floor.db"
         process, line = start_script([str(ROOT / "bench/floor.py"), str(db)], folder, core)
-        server = Served(process=process, line=line, db=db)
+        server = ServerProcess.from_line(line, process, db)
     else:
         with pin(core):
-            server = served.start(folder / "bench.db")
+            server = servers.launch_server(folder / "bench.db")
     try:
         yield server
     finally:
@@ -54,13 +54,13 @@ def start_s(name: str, folder: Path, core: set[int]) -> tuple[float, float]:
         server_of(name, folder, core) as server,
         httpx.Client(trust_env=False, verify=NO_TLS, follow_redirects=True) as browser,
     ):
-        page = browser.get(server.line.split(" on ")[1].strip())
+        page = browser.get(server.link)
         seconds = time.perf_counter() - began
         assert page.status_code == 200, page.text
         return seconds, cpu_s(server.process.pid)
 
 
-def answers_ms(server: Served, path: str) -> list[float]:
+def answers_ms(server: ServerProcess, path: str) -> list[float]:
     """Each answer on one connection that is kept open; the first ones are not counted."""
     headers = {"authorization": f"Bearer {server.token}", "accept": "application/json"}
     taken = []

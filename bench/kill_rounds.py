@@ -18,11 +18,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests import served
+from tests import servers
 from tests.killing import Outcome, kill_round
 from tests.killing_agents import LATE, MOST, tap_kill_round
 
-served.START_S = 120.0  # a machine that does other things, too, is no finding
+servers.START_S = 120.0  # a machine that does other things, too, is no finding
 
 
 def main() -> int:

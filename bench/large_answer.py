@@ -26,7 +26,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from playground.engine.sessions import REST_S
-from tests.served import Served, messages, served
+from tests.servers import ServerProcess, messages, run_server_process
 
 MIB = 1024 * 1024
 MOST_GROWN = 200_000_000
@@ -111,7 +111,7 @@ async def provider(protocol: str, kind: str, size: int) -> AsyncIterator[str]:
         server.close()
 
 
-def resident(one: Served, name: str = "VmRSS") -> int:
+def resident(one: ServerProcess, name: str = "VmRSS") -> int:
     """Bytes of its memory that are resident, now or (VmHWM) at the most."""
     status = Path(f"/proc/{one.process.pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in status if line.startswith(name + ":"))
@@ -127,7 +127,9 @@ class Measured:
     seconds: float
 
 
-async def measured(one: Served, protocol: str, kind: str, size: int, *, watched: bool) -> Measured:
+async def measured(
+    one: ServerProcess, protocol: str, kind: str, size: int, *, watched: bool
+) -> Measured:
     async with provider(protocol, kind, size) as base_url, one.client() as client:
         settings = {"base_url": base_url, "model": "m", "protocol": protocol}
         made = await client.post("/sessions", json={**settings, "tools": ["calculator"]})
@@ -153,7 +155,7 @@ async def _listed(client: Any) -> dict[str, Any]:
     return found
 
 
-async def _watch(one: Served, path: str) -> None:
+async def _watch(one: ServerProcess, path: str) -> None:
     """Read the live stream as a page does."""
     async with (
         one.client() as client,
@@ -178,7 +180,7 @@ def main() -> int:
                     home = {"PLAYGROUND_HOME": os.path.join(folder, "home")}
                     if kind == "escaped":
                         home |= KEY
-                    with served(Path(folder) / "large.db", **home) as one:
+                    with run_server_process(Path(folder) / "large.db", **home) as one:
                         row = asyncio.run(
                             measured(one, protocol, kind, size, watched=arguments.watched)
                         )

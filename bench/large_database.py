@@ -33,7 +33,7 @@ from bench.large_sessions import COMMON, LARGE, RARE, write
 from playground.engine.engine import Engine
 from playground.store.database import Database
 from playground.web.app import make_app
-from tests.served import command, environment
+from tests.servers import command, environment
 from tests.web.asking import HERE, call, scope_of
 
 LIST_MS, OPEN_MS, START_MS = 50.0, 150.0, 1_000.0

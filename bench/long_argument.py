@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from playground.protocols.registry import CODECS
 from playground.schema.incremental import IncrementalValidator
-from tests.served import Served, messages, served
+from tests.servers import ServerProcess, messages, run_server_process
 
 MOST_S = 20.0
 MOST_BYTES = 8.0
@@ -96,7 +96,7 @@ def checked_time(arguments: object) -> float:
     return time.perf_counter() - began
 
 
-async def server_time(one: Served, size: int, *, read: bool) -> tuple[float, int, int]:
+async def server_time(one: ServerProcess, size: int, *, read: bool) -> tuple[float, int, int]:
     """(seconds until it rests, bytes to the reader, frames) of one answer."""
     async with one.client() as client:
         made = await client.post("/sessions", json={"tools": ["calculator"]})
@@ -117,7 +117,7 @@ async def server_time(one: Served, size: int, *, read: bool) -> tuple[float, int
     raise AssertionError("The stream ended before the answer did.")
 
 
-async def _read(one: Served, path: str) -> tuple[int, int]:
+async def _read(one: ServerProcess, path: str) -> tuple[int, int]:
     """Read the live stream as a page does, until the call waits."""
     sent = frames = 0
     async with (
@@ -132,7 +132,7 @@ async def _read(one: Served, path: str) -> tuple[int, int]:
     raise AssertionError("The stream ended before the answer did.")
 
 
-async def measured(one: Served, size: int) -> Measured:
+async def measured(one: ServerProcess, size: int) -> Measured:
     saved, _, _ = await server_time(one, size, read=False)
     read_s, sent, frames = await server_time(one, size, read=True)
     checked = (
@@ -149,7 +149,7 @@ def main() -> int:
     rows = []
     with (
         tempfile.TemporaryDirectory() as folder,
-        served(Path(folder) / "long.db", PLAYGROUND_PACE="0") as one,
+        run_server_process(Path(folder) / "long.db", PLAYGROUND_PACE="0") as one,
     ):
         for size in arguments.sizes:
             row = asyncio.run(measured(one, size))

@@ -36,11 +36,11 @@ from bench.measured_processes import cpu_s
 from bench.streams import open_stream
 from playground.core.settings import PROTOCOLS
 from playground.protocols.facts import FACTS
-from tests import served
-from tests.served import Served, command, environment
+from tests import servers
+from tests.servers import ServerProcess, command, environment
 
-served.START_S = 60.0
-served.END_S = 300.0
+servers.START_S = 60.0
+servers.END_S = 300.0
 
 STOP_S, END_S = 1.0, 3.0
 MOST_GROWTH, MOST_PAGE = 200.0, 2.0
@@ -186,7 +186,7 @@ async def settled(client: httpx.AsyncClient, session_id: str) -> Any:
         await asyncio.sleep(0.5)
 
 
-async def measured(url: str, server: Served, one: Measured) -> None:
+async def measured(url: str, server: ServerProcess, one: Measured) -> None:
     async with server.client() as client:
         client.timeout = httpx.Timeout(600.0)
         before = memory(server.process, "VmRSS")
@@ -208,11 +208,13 @@ async def measured(url: str, server: Served, one: Measured) -> None:
         await begun(client, url, one, runs=False)
     began = time.monotonic()
     server.process.send_signal(signal.SIGTERM)
-    server.process.wait(served.END_S)
+    server.process.wait(servers.END_S)
     one.end_s = time.monotonic() - began
 
 
-async def run_cpu_s(url: str, server: Served, protocol: str, calls: int, *, page: bool) -> float:
+async def run_cpu_s(
+    url: str, server: ServerProcess, protocol: str, calls: int, *, page: bool
+) -> float:
     """Seconds of CPU of a run in which so many calls are run. It pauses after each 1,000."""
     one = Measured(protocol, calls)
     async with server.client() as client, server.page() as browser:
@@ -249,7 +251,9 @@ def run_all(counts: list[int], protocols: list[str], *, page: bool = False) -> b
             with (
                 tempfile.TemporaryDirectory() as folder,
                 simulator(Path(folder), calls) as url,
-                served.served(Path(folder) / "calls.db", **{KEY: "any-key-at-all"}) as server,
+                servers.run_server_process(
+                    Path(folder) / "calls.db", **{KEY: "any-key-at-all"}
+                ) as server,
             ):
                 used.append(asyncio.run(run_cpu_s(url, server, protocol, calls, page=page)))
             holds = holds and used[-1] <= MOST_RUN_S * max(calls / 1000, 1)
@@ -278,7 +282,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder, simulator(Path(folder), calls) as url:
             for protocol in arguments.protocols:
                 one = Measured(protocol, calls)
-                with served.served(
+                with servers.run_server_process(
                     Path(folder) / f"{protocol}.db", **{KEY: "any-key-at-all"}
                 ) as server:
                     asyncio.run(measured(url, server, one))

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.served import environment
+from tests.servers import environment
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 """The unit in which CPU is told."""

@@ -94,7 +94,7 @@ def weighed(browser: Browser, server: Server, path: str) -> Weight:
     streams = set[str]()
 
     def asked(event: Any) -> None:
-        paths[event["requestId"]] = event["request"]["url"].removeprefix(server.base)
+        paths[event["requestId"]] = event["request"]["url"].removeprefix(server.url)
 
     def answered(event: Any) -> None:
         if event["response"]["mimeType"] == "text/event-stream":
@@ -107,7 +107,7 @@ def weighed(browser: Browser, server: Server, path: str) -> Weight:
     devtools.on("Network.requestWillBeSent", asked)
     devtools.on("Network.responseReceived", answered)
     devtools.on("Network.loadingFinished", ended)
-    page.goto(server.base + path)
+    page.goto(server.url + path)
     count = -1
     while count != len(sizes):
         count = len(sizes)

@@ -18,7 +18,7 @@ from playwright.sync_api import Page, ViewportSize, expect, sync_playwright
 
 from tests.browser.chromium import ARGUMENTS, chromium
 from tests.browser.serving import Server
-from tests.served_here import served_here
+from tests.in_process import run_server
 
 SIZE = ViewportSize(width=1440, height=860)
 WAIT_MS = 30_000
@@ -47,7 +47,7 @@ cases:
 
 def start(page: Page, server: Server, demo: str) -> None:
     """Open the first page, press the demo, and wait until a call needs a decision."""
-    page.goto(server.base + "/welcome")
+    page.goto(server.url + "/welcome")
     page.locator(f'form:has([name=demo][value="{demo}"]) button').first.click()
     page.wait_for_url(re.compile("/sessions/"))
     page.mouse.move(1, 1)  # nothing is marked because the pointer is over it
@@ -71,18 +71,18 @@ def take(server: Server, folder: Path) -> None:
         browser = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
         page = browser.new_context(viewport=SIZE).new_page()
         page.goto(server.link)
-        page.goto(server.base + "/welcome")
+        page.goto(server.url + "/welcome")
         page.screenshot(path=folder / "tour-start.png")
         start(page, server, "two-calls")
         page.screenshot(path=folder / "session.png")
         record(server, page.url.rpartition("/")[2], folder / "session.html")
-        page.goto(server.base + "/tools?example=mistake")
+        page.goto(server.url + "/tools?example=mistake")
         expect(page.locator("text=No call can be valid")).to_be_visible(timeout=WAIT_MS)
         page.screenshot(path=folder / "tour-tool.png")
         start(page, server, "tap")
         page.screenshot(path=folder / "tour-agent.png")
         answered = server.script.post("/batches", data={"spec": SPEC})
-        page.goto(f"{server.base}/batches/{answered.json()['id']}")
+        page.goto(f"{server.url}/batches/{answered.json()['id']}")
         expect(page.locator("#batch .pill").first).to_have_text("done", timeout=WAIT_MS)
         page.screenshot(path=folder / "tour-batch.png")
         browser.close()
@@ -93,9 +93,9 @@ def main() -> int:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else root / "docs"
     with (
         tempfile.TemporaryDirectory() as place,
-        served_here(Path(place) / "pictures.db", pace=1) as reached,
+        run_server(Path(place) / "pictures.db", pace=1) as running,
     ):
-        take(Server(reached.line.partition(" on ")[2].strip()), folder)
+        take(Server(running), folder)
     return 0
 
 

@@ -45,8 +45,8 @@ from bench.measured_processes import (
     start_script,
 )
 from bench.paced_provider import KINDS, PROTOCOLS, STAMP, TOOL, WRAP, clock
-from tests import served
-from tests.served import NO_TLS, ROOT, Served
+from tests import servers
+from tests.servers import NO_TLS, ROOT, ServerProcess
 
 HELD_MS = 250
 """A stream is held where p99 stays below."""
@@ -125,7 +125,7 @@ class Reader(asyncio.Protocol):
 _CONNECT = re.compile(r'hx-sse:connect="(/stream\?session=[^"]*)"')
 
 
-async def open_stream(server: Served, page: httpx.AsyncClient, session_id: str) -> Reader:
+async def open_stream(server: ServerProcess, page: httpx.AsyncClient, session_id: str) -> Reader:
     """The stream of a session's page, as a browser opens it."""
     answer = await page.get(f"/sessions/{session_id}")
     found = _CONNECT.search(answer.text)
@@ -247,7 +247,7 @@ async def make_sessions(
 
 
 async def run_level(
-    server: Served, provider: Provider, load: Load, streams: int, *, watched: bool
+    server: ServerProcess, provider: Provider, load: Load, streams: int, *, watched: bool
 ) -> Level:
     """So many streams at once, each of a session of its own."""
     pid, level = server.process.pid, Level(streams, watched, streams * load.deltas)
@@ -298,17 +298,17 @@ async def count_saved(script: httpx.AsyncClient, session_id: str, load: Load) ->
 
 
 @contextmanager
-def server_of(app: Path | None, core: set[int]) -> Iterator[Served]:
+def server_of(app: Path | None, core: set[int]) -> Iterator[ServerProcess]:
     """The server of that checkout on that core, with a database of its own; None is the floor."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if app is None:
             db = folder / "floor.db"
             process, line = start_script([str(ROOT / "bench/floor.py"), str(db)], folder, core)
-            server = Served(process=process, line=line, db=db)
+            server = ServerProcess.from_line(line, process, db)
         else:
             with pin(core):
-                server = served.start(folder / "bench.db", PYTHONPATH=str(app))
+                server = servers.launch_server(folder / "bench.db", PYTHONPATH=str(app))
         try:
             yield server
         finally:

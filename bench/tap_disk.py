@@ -44,8 +44,8 @@ from bench.request_bodies import (
 from playground.core.messages import ModelRequest
 from playground.simulator.app import simulator_app
 from playground.simulator.scenario import Scenario, ScenarioTurn, scenario
-from tests.loopback import listening
-from tests.served import NO_TLS, served
+from tests.in_process import serve_app
+from tests.servers import NO_TLS, run_server_process
 
 KEY = "DISK_API_KEY"
 SHAPES = (Shape("anthropic", 20_000, 40_000, 20_000), Shape("anthropic", 1000, 2000, 70_000))
@@ -107,10 +107,10 @@ async def measured(folder: Path, shape: Shape, count: int) -> tuple[int, int, in
     several = turns(random.Random(11), count, *GROWTH)
     app = simulator_app(pace=0, scenario=played(several))
     sizes = []
-    async with listening(app) as place:
+    async with serve_app(app) as place:
         for asks in (False, True):
             db = folder / f"{asks}.db"
-            with served(db, **{KEY: "any"}) as server:
+            with run_server_process(db, **{KEY: "any"}) as server:
                 async with server.client() as client:
                     row = {"name": "up", "model": "m", "protocol": "anthropic", "key_name": KEY}
                     row["base_url"] = place + "/anthropic"

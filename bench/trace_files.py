@@ -34,8 +34,8 @@ import httpx
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from playground.web.demos import DEMOS
-from tests.served import Reached
-from tests.served_here import served_here
+from tests.in_process import run_server
+from tests.servers import RunningServer
 
 APP = str(Path(__file__).resolve().parent.parent / "app/playground") + "/"
 QUIET_S = 0.25
@@ -97,7 +97,11 @@ class DemoSession:
     """A session of the first demo, as a page or a script of its user sees it."""
 
     def __init__(
-        self, server: Reached, tracer: Tracer, script: httpx.AsyncClient, page: httpx.AsyncClient
+        self,
+        server: RunningServer,
+        tracer: Tracer,
+        script: httpx.AsyncClient,
+        page: httpx.AsyncClient,
     ) -> None:
         self._server = server
         self._tracer = tracer
@@ -157,7 +161,7 @@ class DemoSession:
                 pass
 
 
-async def trace(server: Reached, tracer: Tracer, *, page: bool) -> tuple[Entered, Entered]:
+async def trace(server: RunningServer, tracer: Tracer, *, page: bool) -> tuple[Entered, Entered]:
     """What the prompt and the click on Run enter. Done twice; the second session counts."""
     async with server.client() as script, server.page() as browser:
         for _ in range(2):
@@ -216,7 +220,7 @@ def main() -> int:
     tracer = Tracer()
     tracer.install()
     try:
-        with tempfile.TemporaryDirectory() as folder, served_here(Path(folder) / "t.db") as server:
+        with tempfile.TemporaryDirectory() as folder, run_server(Path(folder) / "t.db") as server:
             prompt, run = asyncio.run(trace(server, tracer, page=arguments.page))
     finally:
         tracer.remove()

@@ -33,7 +33,7 @@ from playground.web.batches import EXAMPLE
 from tests.browser.chromium import ARGUMENTS, chromium
 from tests.browser.serving import Server
 from tests.browser.test_long_names import FIND_TROUBLE, LONG, LONGER, a_tool
-from tests.served_here import served_here
+from tests.in_process import run_server
 
 WIDTHS = (1440, 1280, 1024, 768, 390)
 AXE = (1440, 390)
@@ -238,7 +238,7 @@ def walk(
                 if names and not any(fnmatch(name, pattern) for pattern in names):
                     continue
                 page.emulate_media(color_scheme=schemes[0])
-                address = path if path.startswith("file:") else server.base + path
+                address = path if path.startswith("file:") else server.url + path
                 shift = open_page(page, address, pressed)
                 found = []
                 if shift > MOST_SHIFT:
@@ -272,7 +272,7 @@ def stream(server: Server, widths: Sequence[int]) -> tuple[list[str], float]:
             page.set_viewport_size({"width": width, "height": HEIGHTS.get(width, 900)})
             for name, prompt in STREAMED.items():
                 session_id = server.session(max_retries=0)
-                page.goto(f"{server.base}/sessions/{session_id}")
+                page.goto(f"{server.url}/sessions/{session_id}")
                 page.wait_for_selector("#stream[data-htmx-powered]", state="attached")
                 page.evaluate(NOTE_SHIFTS)
                 server.post(f"/sessions/{session_id}/prompts", {"text": prompt})
@@ -322,9 +322,9 @@ def main() -> int:
         return side_by_side(arguments)
     with (
         tempfile.TemporaryDirectory() as folder,
-        served_here(Path(folder) / "walk.db") as reached,
+        run_server(Path(folder) / "walk.db") as running,
     ):
-        server = Server(reached.line.partition(" on ")[2].strip())
+        server = Server(running)
         wrong, worst = walk(
             server,
             Path(folder),
@@ -339,9 +339,9 @@ def main() -> int:
     if not arguments.names:
         with (
             tempfile.TemporaryDirectory() as folder,
-            served_here(Path(folder) / "stream.db", PACE) as reached,
+            run_server(Path(folder) / "stream.db", PACE) as running,
         ):
-            server = Server(reached.line.partition(" on ")[2].strip())
+            server = Server(running)
             streamed, worst = stream(server, arguments.widths)
             server.script.close()
         wrong += streamed

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from playwright.sync_api import sync_playwright
 
 from tests.browser.chromium import ARGUMENTS, chromium
-from tests.browser.serving import serving
+from tests.browser.serving import run_page_server
 from tests.browser.test_walks import WALKS, Walk
 from tests.browser.windows import WIDE
 
@@ -30,7 +30,7 @@ def main() -> int:
         for number, (title, (walk, most)) in enumerate(WALKS.items()):
             folder = Path(name) / str(number)
             folder.mkdir()
-            with serving(folder / "walk.db", 0) as server:
+            with run_page_server(folder / "walk.db") as server:
                 page = browser.new_context(viewport=WIDE).new_page()
                 page.goto(server.link)
                 walked = Walk(page, server)

@@ -24,7 +24,7 @@ from typing import Any
 import httpx
 
 from tests.killing_readers import SETTLED_S, LogReader, PageReader
-from tests.served import Served, rested, served, start
+from tests.servers import ServerProcess, launch_server, run_server_process, wait_for_session
 
 PACE = "0.05"
 SOONEST_S, LATEST_S = 0.0, 1.8
@@ -160,7 +160,7 @@ async def _round(
     folder: Path, db: Path, url: str, chance: Random, disk: SmallDisk | None
 ) -> Outcome:
     told, caught = list[Told](), Counter[str]()
-    first = start(db, PLAYGROUND_PACE=PACE)
+    first = launch_server(db, PLAYGROUND_PACE=PACE)
     try:
         async with first.client() as client:
             tasks = []
@@ -183,7 +183,7 @@ async def _round(
         _end(first)
     if disk is not None:
         _start_full(db, disk)
-    with served(db, PLAYGROUND_PACE="0") as again:
+    with run_server_process(db, PLAYGROUND_PACE="0") as again:
         async with again.client() as client:
             return await _compared(client, db, told, chance, caught)
 
@@ -195,7 +195,7 @@ def _followed(client: httpx.AsyncClient, told: Told) -> list[asyncio.Task[None]]
     return [asyncio.create_task(task) for task in followed]
 
 
-def _end(server: Served) -> None:
+def _end(server: ServerProcess) -> None:
     server.kill()
     assert server.process.stdout is not None
     server.process.stdout.close()
@@ -244,7 +244,7 @@ class SmallDisk:
         self._ballast.unlink(missing_ok=True)
 
 
-async def _in_turns(disk: SmallDisk, server: Served, session: str, chance: Random) -> int:
+async def _in_turns(disk: SmallDisk, server: ServerProcess, session: str, chance: Random) -> int:
     """The disk fills up, and mostly there is room again, once or twice; how often a page said
     so. A write-ahead log has room of its own, so that sometimes no file may be written at all."""
     noticed, page = 0, PageReader(session, False, chance)
@@ -264,7 +264,7 @@ async def _in_turns(disk: SmallDisk, server: Served, session: str, chance: Rando
     return noticed
 
 
-def _allow_files(server: Served, *, at_all: bool) -> None:
+def _allow_files(server: ServerProcess, *, at_all: bool) -> None:
     """Whether any file may be written by `server`, as if its disk had no byte left."""
     import resource  # not on every system; its `prlimit` on Linux alone
 
@@ -278,7 +278,7 @@ def _start_full(db: Path, disk: SmallDisk) -> None:
     if not disk.is_full:
         return
     try:
-        _end(start(db))
+        _end(launch_server(db))
     except AssertionError as refused:
         if "Traceback" in str(refused):
             raise
@@ -386,7 +386,7 @@ async def _compared(
     before = [this.ran for this in told]
     new = (await client.post("/sessions", json={})).json()["id"]
     await client.post(f"/sessions/{new}/prompts", json={"text": "hello"})
-    await rested(client, new)
+    await wait_for_session(client, new)
     for this, log, ran in zip(told, logs, before, strict=True):
         if await read_log(client, this.id) != log or this.ran != ran:
             violations.append(f"{this.id}: went on by itself after the restart")
@@ -547,7 +547,7 @@ async def _chosen(
         if told.ran != before:
             found.append("a paused run ran a call")
         await client.post(f"/sessions/{told.id}/continue", json={})
-    folded = await rested(client, told.id)
+    folded = await wait_for_session(client, told.id)
     status = {call["id"]: call["status"] for call in folded["calls"]}
     for call_id, choice in choices.items():
         again = told.ran[call_id] - before[call_id]

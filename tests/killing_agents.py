@@ -27,11 +27,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from playground.simulator.app import simulator_app
 from playground.simulator.scenario import scenario
+from tests.in_process import serve_app
 from tests.killing import Outcome, read_log, sound
 from tests.killing_absorbed import HandDecider
 from tests.killing_results import ResultDecider, returned
-from tests.loopback import listening
-from tests.served import NO_TLS, Served, start
+from tests.servers import NO_TLS, ServerProcess, launch_server
 
 CALLS = (1, 3, 0, 2, 1, 0)
 """How many calls each turn of the scenario has; behind one without any the user says to go on."""
@@ -510,8 +510,8 @@ async def tap_kill_round(folder: Path, seed: int) -> Outcome:
     upstream, port, machine = Upstream(results, by_hand), free_port(), Machine()
     words = ("--port", str(port))
     db = folder / "kill.db"
-    async with listening(upstream) as place:
-        first = start(db, *words, **{KEY: "any"})
+    async with serve_app(upstream) as place:
+        first = launch_server(db, *words, **{KEY: "any"})
         try:
             async with first.client() as client:
                 agents = await _agents(client, place, chance)
@@ -530,7 +530,7 @@ async def tap_kill_round(folder: Path, seed: int) -> Outcome:
                     await deciding
         finally:
             end_server(first)
-        second = start(db, *words, **{KEY: "any"})
+        second = launch_server(db, *words, **{KEY: "any"})
         try:
             async with second.client() as client:
                 late_s = machine.lateness(killed_at)
@@ -559,7 +559,7 @@ async def tap_kill_round(folder: Path, seed: int) -> Outcome:
             end_server(second)
 
 
-def end_server(server: Served) -> None:
+def end_server(server: ServerProcess) -> None:
     if server.process.poll() is None:
         server.kill()
     assert server.process.stdout is not None

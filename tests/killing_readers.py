@@ -20,7 +20,7 @@ import httpx
 from playground.render.blocks import PageFrame
 from playground.render.filters import shown
 from tests.render.page import Page, parse
-from tests.served import messages
+from tests.servers import messages
 
 STREAM = {"accept": "text/event-stream"}
 SETTLED_S = 20.0

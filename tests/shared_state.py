@@ -2,7 +2,7 @@
 and the next one finds it as it was: else another test would fail, in some orders only.
 
 A change for as long as a test lasts is what `monkeypatch` and `patch.dict` are for; what else a
-command typed into this process sets is put back by `as_it_was`.
+command typed into this process sets is put back by `preserve_shared_state`.
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ def check(before: State) -> None:
 
 
 @contextmanager
-def as_it_was() -> Iterator[None]:
-    """For what changes it as a process of its own may: it is put back, and nobody complains."""
+def preserve_shared_state() -> Iterator[None]:
+    """For what may change it as a process of its own may: it is put back, and no test fails."""
     before = shared_state()
     try:
         yield

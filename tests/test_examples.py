@@ -13,8 +13,8 @@ import pytest
 
 from tests.commands.conftest import Typed
 from tests.commands.conftest import typed as typed  # the fixture
-from tests.served import END_S, ROOT, START_S, command, environment, ran
-from tests.served_here import served_here
+from tests.in_process import run_server
+from tests.servers import END_S, ROOT, START_S, command, environment, run_command
 
 EXAMPLES = ROOT / "examples"
 README = (EXAMPLES / "README.md").read_text("utf-8")
@@ -68,7 +68,7 @@ def test_the_scenario_answers_about_an_order(tmp_path: Path) -> None:
         asks = [each.replace("http://127.0.0.1:9000", url) for each in find_command("my order")]
         tools = str(EXAMPLES / "tools.json")
         asks = [tools if each == "./tools.json" else each for each in asks]
-        done = ran(*asks, cwd=tmp_path, ANTHROPIC_API_KEY="any")
+        done = run_command(*asks, cwd=tmp_path, ANTHROPIC_API_KEY="any")
         assert done.returncode == 0, done.stderr
         assert '{"state": "shipped", "days": 2}' in done.stdout
         assert "Order A1000 is shipped" in done.stdout
@@ -81,10 +81,9 @@ def test_the_scenario_answers_about_an_order(tmp_path: Path) -> None:
 
 
 def test_the_script_runs_the_calls_and_prints_the_answer(tmp_path: Path) -> None:
-    with served_here(tmp_path / "api.db", PLAYGROUND_HOME=str(tmp_path)) as server:
-        link = server.line.partition(" on ")[2]
+    with run_server(tmp_path / "api.db", PLAYGROUND_HOME=str(tmp_path)) as server:
         done = subprocess.run(
-            [sys.executable, "api.py", link],
+            [sys.executable, "api.py", server.link],
             cwd=EXAMPLES,
             env=environment(),
             capture_output=True,

@@ -39,7 +39,7 @@ from typing import Any
 import pytest
 
 from playground.cli import main
-from tests.shared_state import as_it_was
+from tests.shared_state import preserve_shared_state
 
 ROOT = Path(__file__).resolve().parent.parent
 HELD = Path(__file__).resolve().parent / "public_surface"
@@ -206,7 +206,7 @@ def without_places(path: str) -> str:
 def played(*words: str) -> tuple[int, str]:
     """A command run here to its end: its exit code and what it printed."""
     out = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
-    with as_it_was(), redirect_stdout(out), redirect_stderr(io.StringIO()):
+    with preserve_shared_state(), redirect_stdout(out), redirect_stderr(io.StringIO()):
         try:
             code = main(words)
         except SystemExit as ended:
@@ -226,7 +226,7 @@ def option_lines() -> Iterator[str]:
         caught.append(self)
         raise _Caught
 
-    with as_it_was(), pytest.MonkeyPatch.context() as patch, suppress(_Caught):
+    with preserve_shared_state(), pytest.MonkeyPatch.context() as patch, suppress(_Caught):
         patch.setattr(argparse.ArgumentParser, "parse_args", catch)
         main(["sessions"])
     yield from _parser_lines("playground", caught[0])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.shared_state import SHARED, as_it_was, check, shared_state
+from tests.shared_state import SHARED, check, preserve_shared_state, shared_state
 
 
 def change_environment() -> None:
@@ -59,7 +59,7 @@ def test_only_what_differs_of_the_environment_is_told() -> None:
 
 def test_a_folder_that_is_gone_is_left(tmp_path: Path) -> None:
     before, gone = shared_state(), tmp_path / "gone"
-    with as_it_was():
+    with preserve_shared_state():
         gone.mkdir()
         os.chdir(gone)
         gone.rmdir()

@@ -30,7 +30,7 @@ from playground.exchange.batch_export import write as write_test
 from playground.exchange.bundle import read_session
 from playground.store.batches import run_rows
 from tests.engine.boundary import Boundary
-from tests.engine.running import events_of, running
+from tests.engines import StartEngine, events_of, run_engine
 
 pytestmark = pytest.mark.anyio
 
@@ -93,7 +93,7 @@ class Holding:
 async def test_every_run_is_made_and_its_session_is_kept(tmp_path: Path) -> None:
     boundary = Boundary()
     spec = a_spec(a_case("a"), a_case("b", "Good morning"), defaults={"repetitions": 2})
-    async with running(tmp_path, boundary=boundary) as engine:
+    async with run_engine(tmp_path, boundary=boundary) as engine:
         batches = Batches(engine)
         batch = await batches.start(await batches.plan(spec))
         with batches.listen(batch) as bell:
@@ -123,7 +123,7 @@ async def test_every_run_is_made_and_its_session_is_kept(tmp_path: Path) -> None
 
 
 async def test_what_the_model_writes_wrong_is_answered_and_what_asks_needs_a_person(
-    tmp_path: Path,
+    start_engine: StartEngine,
 ) -> None:
     person = {**WEATHER, "answered_by": "person", "config": {}}
     spec = a_spec(
@@ -131,22 +131,22 @@ async def test_what_the_model_writes_wrong_is_answered_and_what_asks_needs_a_per
         a_case("person", tools=[person]),
         a_case("answered", tools=[person], answers={"get_weather": {"result": "mild"}}),
     )
-    async with running(tmp_path) as engine:
-        batches = Batches(engine)
-        batch = await batches.start(await batches.plan(spec))
-        results = {one.key.case: one for one in await _results(batches, batch)}
-        assert {name: one.outcome for name, one in results.items()} == {
-            "wrong": "failed",
-            "person": "passed",  # accepted by nobody, so it is a mock
-            "answered": "passed",
-        }
-        decided = events_of(await engine.log.events(str(results["wrong"].session)), CallDecided)
-        assert decided[0].by == "rule"
-        assert decided[0].rule == ANSWERED
-        assert decided[0].is_error
-        spec = replace(spec, allow=("get_weather",), cases=spec.cases[1:2])
-        batch = await batches.start(await batches.plan(spec))
-        assert await ended(batches, batch) == {"person1": "needs_person"}
+    engine = await start_engine()
+    batches = Batches(engine)
+    batch = await batches.start(await batches.plan(spec))
+    results = {one.key.case: one for one in await _results(batches, batch)}
+    assert {name: one.outcome for name, one in results.items()} == {
+        "wrong": "failed",
+        "person": "passed",  # accepted by nobody, so it is a mock
+        "answered": "passed",
+    }
+    decided = events_of(await engine.log.events(str(results["wrong"].session)), CallDecided)
+    assert decided[0].by == "rule"
+    assert decided[0].rule == ANSWERED
+    assert decided[0].is_error
+    spec = replace(spec, allow=("get_weather",), cases=spec.cases[1:2])
+    batch = await batches.start(await batches.plan(spec))
+    assert await ended(batches, batch) == {"person1": "needs_person"}
 
 
 async def _results(batches: Batches, batch: str) -> list[RunResult]:
@@ -157,7 +157,7 @@ async def _results(batches: Batches, batch: str) -> list[RunResult]:
 async def test_a_pause_lets_what_runs_end_and_a_stopped_run_is_made_again(tmp_path: Path) -> None:
     spec = a_spec(*(a_case(name) for name in "abcd"))
     boundary = Boundary()
-    async with running(tmp_path, boundary=boundary) as engine:
+    async with run_engine(tmp_path, boundary=boundary) as engine:
         holding = Holding(engine, 2)
         batches = Batches(engine, make=holding, at_once=1)
         batch = await batches.start(await batches.plan(spec))
@@ -197,7 +197,7 @@ async def test_a_killed_program_leaves_what_is_unknown_and_nothing_is_made_twice
     cases = a_case("claimed"), a_case("whole"), a_case("called", **real)
     spec = replace(a_spec(*cases, a_case("cut", silent, **real)), allow=("get_weather",))
     boundary = Boundary()
-    async with running(tmp_path, boundary=boundary) as engine:
+    async with run_engine(tmp_path, boundary=boundary) as engine:
         sent, called, wait = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
         async def make(run: CaseRun, look: Look) -> None:
@@ -233,7 +233,7 @@ async def test_a_killed_program_leaves_what_is_unknown_and_nothing_is_made_twice
     for path in tmp_path.glob("later.db*"):
         path.rename(tmp_path / path.name.replace("later", "test"))
     boundary.exchanges.clear()
-    async with running(tmp_path, boundary=boundary) as engine:
+    async with run_engine(tmp_path, boundary=boundary) as engine:
         batches = Batches(engine)
         assert (await batches.progress(batch)).state == "paused"
         await batches.resume(batch)
@@ -263,7 +263,7 @@ async def test_a_killed_program_leaves_what_is_unknown_and_nothing_is_made_twice
 async def left_after_a_kill(folder: Path, spec: Spec) -> str:
     """The id of a batch whose program was killed while each run was under way: those with `answer`
     in their name within the first answer, the others between that answer and its calls."""
-    async with running(folder) as engine:
+    async with run_engine(folder) as engine:
         left, wait = set[str](), asyncio.Event()
 
         async def make(run: CaseRun, look: Look) -> None:
@@ -306,105 +306,104 @@ async def left_after_a_kill(folder: Path, spec: Spec) -> str:
     ids=["mocks", "extra members", "an http tool"],
 )  # fmt: skip
 async def test_of_what_a_kill_left_runs_with_nothing_but_mocks_are_made_again(
-    tmp_path: Path, case: dict[str, Any], made_again: bool
+    tmp_path: Path, case: dict[str, Any], made_again: bool, start_engine: StartEngine
 ) -> None:
     cases = a_case("answer", expect=[], **case), a_case("calls", expect=[], **case)
     spec = replace(a_spec(*cases), allow=("get_weather",))
     batch = await left_after_a_kill(tmp_path, spec)
     boundary = Boundary()
-    async with running(tmp_path, boundary=boundary) as engine:
-        batches = Batches(engine)
-        before = {run.place[0]: run.session for run in await run_rows(engine.database, batch)}
-        await batches.resume(batch)
-        outcomes = await ended(batches, batch)
-        assert set(outcomes.values()) == {"passed" if made_again else "unknown"}
-        assert sorted(asked(boundary).values()) == ([1, 1] if made_again else [])
-        after = {run.place[0]: run.session for run in await run_rows(engine.database, batch)}
-        assert all((before[name] != after[name]) == made_again for name in before)
-        boundary.exchanges.clear()
-        await batches.resume(batch)
-        assert await ended(batches, batch) == outcomes
-        assert not asked(boundary)
+    engine = await start_engine(boundary=boundary)
+    batches = Batches(engine)
+    before = {run.place[0]: run.session for run in await run_rows(engine.database, batch)}
+    await batches.resume(batch)
+    outcomes = await ended(batches, batch)
+    assert set(outcomes.values()) == {"passed" if made_again else "unknown"}
+    assert sorted(asked(boundary).values()) == ([1, 1] if made_again else [])
+    after = {run.place[0]: run.session for run in await run_rows(engine.database, batch)}
+    assert all((before[name] != after[name]) == made_again for name in before)
+    boundary.exchanges.clear()
+    await batches.resume(batch)
+    assert await ended(batches, batch) == outcomes
+    assert not asked(boundary)
 
 
-async def test_money_that_is_spent_or_kept_back_pauses_the_batch(tmp_path: Path) -> None:
+async def test_money_that_is_spent_or_kept_back_pauses_the_batch(start_engine: StartEngine) -> None:
     """At most what was under way is spent beyond the limit."""
     spec = a_spec(*(a_case(str(number)) for number in range(9)), max_cost=1.0)
 
-    async with running(tmp_path) as engine:
+    engine = await start_engine()
 
-        async def make(run: CaseRun, look: Look) -> None:
-            await perform(engine, run, look)
-            async with engine.sessions.holding(run.session) as live:  # nothing costs money here
-                for turn in live.session.turns:
-                    assert turn.end is not None
-                    turn.end = replace(turn.end, cost=0.15)
+    async def make(run: CaseRun, look: Look) -> None:
+        await perform(engine, run, look)
+        async with engine.sessions.holding(run.session) as live:  # nothing costs money here
+            for turn in live.session.turns:
+                assert turn.end is not None
+                turn.end = replace(turn.end, cost=0.15)
 
-        batches = Batches(engine, make=make, at_once=2)
-        batch = await batches.start(await batches.plan(spec))
-        outcomes = await ended(batches, batch)
-        progress = await batches.progress(batch)
-        assert progress.state == "paused"
-        assert "The limit of $1 is reached" in progress.why
-        assert 0.6 <= progress.spent <= 1.0
-        assert len(outcomes) == round(progress.spent / 0.3)
-        await batches.resume(batch, max_cost=100.0)
-        assert len(await ended(batches, batch)) == 9
-        assert (await batches.progress(batch)).state == "ended"
+    batches = Batches(engine, make=make, at_once=2)
+    batch = await batches.start(await batches.plan(spec))
+    outcomes = await ended(batches, batch)
+    progress = await batches.progress(batch)
+    assert progress.state == "paused"
+    assert "The limit of $1 is reached" in progress.why
+    assert 0.6 <= progress.spent <= 1.0
+    assert len(outcomes) == round(progress.spent / 0.3)
+    await batches.resume(batch, max_cost=100.0)
+    assert len(await ended(batches, batch)) == 9
+    assert (await batches.progress(batch)).state == "ended"
 
 
-async def test_it_stops_when_all_is_decided(tmp_path: Path) -> None:
+async def test_it_stops_when_all_is_decided(start_engine: StartEngine) -> None:
     """One variant calls the tool each time, the other has no tool to call."""
     wanted = [{"text_contains": "12 degrees"}]
     cases = [a_case(str(number), expect=wanted) for number in range(30)]
     variants: dict[str, Any] = {"blind": {"tools": []}, "base": {}}
-    async with running(tmp_path) as engine:
-        batches = Batches(engine)
-        plan = await batches.plan(a_spec(*cases, variants=variants))
-        batch = await batches.start(plan, stop_early=True)
-        await ended(batches, batch)
-        results = await batches.results(batch)
-        progress = await batches.progress(batch)
-        report = make_report(plan.spec, results, stopped=True)
-        assert (progress.state, progress.why) == ("paused", DECIDED)
-        assert 10 < len(results) < plan.spec.runs
-        assert [each.verdict for each in report.comparisons] == ["better"]
-        await batches.close()
+    engine = await start_engine()
+    batches = Batches(engine)
+    plan = await batches.plan(a_spec(*cases, variants=variants))
+    batch = await batches.start(plan, stop_early=True)
+    await ended(batches, batch)
+    results = await batches.results(batch)
+    progress = await batches.progress(batch)
+    report = make_report(plan.spec, results, stopped=True)
+    assert (progress.state, progress.why) == ("paused", DECIDED)
+    assert 10 < len(results) < plan.spec.runs
+    assert [each.verdict for each in report.comparisons] == ["better"]
+    await batches.close()
 
 
-async def test_a_limit_needs_a_price(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        models = [{"profile": "openai", "model": "no-such-model"}]
-        with pytest.raises(BadInput, match="a price is unknown"):
-            await plan_batch(engine, a_spec(a_case("a"), models=models, max_cost=1))
-        plan = await plan_batch(engine, a_spec(a_case("a"), models=models))
-        assert plan.most_price is None
-        with pytest.raises(BadInput, match="There is no tool or tool group 'nothing'"):
-            await plan_batch(engine, a_spec(a_case("a", tools=["nothing"])))
-        with pytest.raises(BadInput, match="/cases/0/settings/max_turns"):
-            await plan_batch(engine, a_spec(a_case("a", settings={"max_turns": 0})))
+async def test_a_limit_needs_a_price(engine: Engine) -> None:
+    models = [{"profile": "openai", "model": "no-such-model"}]
+    with pytest.raises(BadInput, match="a price is unknown"):
+        await plan_batch(engine, a_spec(a_case("a"), models=models, max_cost=1))
+    plan = await plan_batch(engine, a_spec(a_case("a"), models=models))
+    assert plan.most_price is None
+    with pytest.raises(BadInput, match="There is no tool or tool group 'nothing'"):
+        await plan_batch(engine, a_spec(a_case("a", tools=["nothing"])))
+    with pytest.raises(BadInput, match="/cases/0/settings/max_turns"):
+        await plan_batch(engine, a_spec(a_case("a", settings={"max_turns": 0})))
 
 
-async def test_trouble_that_goes_on_pauses_the_batch(tmp_path: Path) -> None:
+async def test_trouble_that_goes_on_pauses_the_batch(start_engine: StartEngine) -> None:
     case = a_case("a", "Hello [[fault:http-401]]")
-    async with running(tmp_path) as engine:
-        batches = Batches(engine, at_once=4)
-        plan = await batches.plan(a_spec(case, defaults={"repetitions": 3 * TROUBLES}))
-        batch = await batches.start(plan)
-        outcomes = await ended(batches, batch)
-        progress = await batches.progress(batch)
-        assert progress.state == "paused"
-        assert progress.why.startswith(f"{TROUBLES} runs in a row")
-        assert set(outcomes.values()) == {"provider_error"}
-        assert TROUBLES <= len(outcomes) < TROUBLES + 4
-        await batches.close()
+    engine = await start_engine()
+    batches = Batches(engine, at_once=4)
+    plan = await batches.plan(a_spec(case, defaults={"repetitions": 3 * TROUBLES}))
+    batch = await batches.start(plan)
+    outcomes = await ended(batches, batch)
+    progress = await batches.progress(batch)
+    assert progress.state == "paused"
+    assert progress.why.startswith(f"{TROUBLES} runs in a row")
+    assert set(outcomes.values()) == {"provider_error"}
+    assert TROUBLES <= len(outcomes) < TROUBLES + 4
+    await batches.close()
 
 
 async def test_the_same_run_elsewhere_gives_the_same_session(tmp_path: Path) -> None:
     """The seam: JSON in, JSON Lines out, on a database that knows nothing of the batch."""
     spec = a_spec(a_case("a"))
     (tmp_path / "there").mkdir()
-    async with running(tmp_path / "there") as elsewhere, running(tmp_path) as engine:
+    async with run_engine(tmp_path / "there") as elsewhere, run_engine(tmp_path) as engine:
         plan = await plan_batch(engine, spec)
         (key,) = spec.keys()
         asked_there = run_data(plan.run(key, "run-1", "b"))
@@ -422,22 +421,22 @@ async def test_the_same_run_elsewhere_gives_the_same_session(tmp_path: Path) -> 
             await run_case("{}", engine)
 
 
-async def test_a_failed_run_is_saved_as_a_test_that_fails_again(tmp_path: Path) -> None:
+async def test_a_failed_run_is_saved_as_a_test_that_fails_again(start_engine: StartEngine) -> None:
     spec = a_spec(a_case("a", "Good morning", answers={"get_weather": "9 degrees"}))
-    async with running(tmp_path) as engine:
-        batches = Batches(engine)
-        for _ in range(2):
-            batch = await batches.start(await batches.plan(spec))
-            assert list((await ended(batches, batch)).values()) == ["failed"]
-            (result,) = await batches.results(batch)
-            assert result.session is not None
-            bundle = await read_bundle(engine, result.session)
-            again = read_spec(write_test(bundle).data.decode())
-            assert again.cases[0].expect == spec.cases[0].expect
-            tool = again.tools[0]
-            assert isinstance(tool, Tool)
-            assert tool.config == {"result": "9 degrees"}
-            spec = again
+    engine = await start_engine()
+    batches = Batches(engine)
+    for _ in range(2):
+        batch = await batches.start(await batches.plan(spec))
+        assert list((await ended(batches, batch)).values()) == ["failed"]
+        (result,) = await batches.results(batch)
+        assert result.session is not None
+        bundle = await read_bundle(engine, result.session)
+        again = read_spec(write_test(bundle).data.decode())
+        assert again.cases[0].expect == spec.cases[0].expect
+        tool = again.tools[0]
+        assert isinstance(tool, Tool)
+        assert tool.config == {"result": "9 degrees"}
+        spec = again
 
 
 async def test_a_stop_is_told_to_each_run_once(tmp_path: Path) -> None:
@@ -457,7 +456,7 @@ async def test_a_stop_is_told_to_each_run_once(tmp_path: Path) -> None:
             stopped += 1
             raise
 
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         batches = Batches(engine, make=make)
         spec = a_spec(*(a_case(name) for name in "abcd"))
         batch = await batches.start(await batches.plan(spec))
@@ -467,19 +466,18 @@ async def test_a_stop_is_told_to_each_run_once(tmp_path: Path) -> None:
     assert stopped == 4
 
 
-async def test_what_is_started_twice_begins_once(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        batches = Batches(engine)
-        plan = await batches.plan(a_spec(a_case("a")))
-        token = "0123456789abcdef"
-        ids = await asyncio.gather(*(batches.start(plan, token=token) for _ in range(3)))
-        assert ids == [token] * 3
-        other = await batches.plan(a_spec(a_case("b")))
-        changed = await batches.start(other, token=token)
-        assert changed != token
-        await ended(batches, token)
-        await ended(batches, changed)
-        assert [row.id for row in await batches.list()].count(token) == 1
+async def test_what_is_started_twice_begins_once(engine: Engine) -> None:
+    batches = Batches(engine)
+    plan = await batches.plan(a_spec(a_case("a")))
+    token = "0123456789abcdef"
+    ids = await asyncio.gather(*(batches.start(plan, token=token) for _ in range(3)))
+    assert ids == [token] * 3
+    other = await batches.plan(a_spec(a_case("b")))
+    changed = await batches.start(other, token=token)
+    assert changed != token
+    await ended(batches, token)
+    await ended(batches, changed)
+    assert [row.id for row in await batches.list()].count(token) == 1
 
 
 async def test_thousands_of_cases_keep_nobody_waiting(
@@ -501,7 +499,7 @@ async def test_thousands_of_cases_keep_nobody_waiting(
             turns += 1
             await asyncio.sleep(0)
 
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         batches = Batches(engine, make=Holding(engine, 0))
         other = asyncio.create_task(others())
         plan = await batches.plan(a_spec(*(a_case(str(number)) for number in range(50))))

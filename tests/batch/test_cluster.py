@@ -30,7 +30,7 @@ from playground.core.tools import Tool
 from playground.engine.engine import Engine
 from playground.store.batches import claim, run_rows
 from tests.batch.test_batches import a_case, a_spec, ended, outcomes_of
-from tests.engine.running import running
+from tests.engines import run_engine
 
 pytestmark = pytest.mark.anyio
 
@@ -67,7 +67,7 @@ class Elsewhere:
 @asynccontextmanager
 async def two_engines(folder: Path) -> AsyncIterator[tuple[Engine, Engine]]:
     (folder / "there").mkdir()
-    async with running(folder) as here, running(folder / "there") as there:
+    async with run_engine(folder) as here, run_engine(folder / "there") as there:
         yield here, there
 
 
@@ -255,16 +255,15 @@ def test_what_an_engine_may_be() -> None:
             read_engine(text, trusted=True)
 
 
-async def test_a_server_of_mcp_is_here_alone(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        plan = await Batches(engine).plan(a_spec(a_case("a")))
+async def test_a_server_of_mcp_is_here_alone(engine: Engine) -> None:
+    plan = await Batches(engine).plan(a_spec(a_case("a")))
+    check_plan(plan)
+    ((place, planned),) = plan.planned.items()
+    tools = tuple(replace(tool, answered_by="mcp") for tool in planned.settings.tools)
+    settings = replace(planned.settings, tools=tools)
+    plan = replace(plan, planned={place: replace(planned, settings=settings)})
+    with pytest.raises(BadInput, match="MCP server"):
         check_plan(plan)
-        ((place, planned),) = plan.planned.items()
-        tools = tuple(replace(tool, answered_by="mcp") for tool in planned.settings.tools)
-        settings = replace(planned.settings, tools=tools)
-        plan = replace(plan, planned={place: replace(planned, settings=settings)})
-        with pytest.raises(BadInput, match="MCP server"):
-            check_plan(plan)
 
 
 # A client of Dask's that is none ------------------------------------------------------------------

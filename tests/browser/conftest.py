@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 from playground.simulator.app import SimulatorPace
 from tests.browser.chromium import ARGUMENTS, chromium
-from tests.browser.serving import Server, serving
+from tests.browser.serving import Server, run_page_server
 from tests.browser.tab import Tab
 from tests.browser.windows import Windows
 
@@ -45,7 +45,7 @@ def browser() -> Iterator[Browser]:
 def server(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Server]:
     """The server that most tests share; each makes sessions of its own. Its answers come at once:
     each step of one that streams is drawn, which is an eighth of what these tests cost."""
-    with serving(tmp_path_factory.mktemp("shared") / "playground.db", AT_ONCE) as server:
+    with run_page_server(tmp_path_factory.mktemp("shared") / "playground.db", AT_ONCE) as server:
         yield server
 
 
@@ -54,7 +54,7 @@ def streaming_server(
     tmp_path_factory: pytest.TempPathFactory, browser: Browser
 ) -> Iterator[Server]:
     """The server of tests that watch an answer while it streams."""
-    with serving(tmp_path_factory.mktemp("streaming") / "playground.db", SEEN) as server:
+    with run_page_server(tmp_path_factory.mktemp("streaming") / "playground.db", SEEN) as server:
         yield server
 
 
@@ -87,7 +87,7 @@ def dawdling(monkeypatch: pytest.MonkeyPatch) -> Event:
 @pytest.fixture
 def own_server(tmp_path: Path, browser: Browser) -> Iterator[Server]:
     """A server on an empty database, for tests that break it or want it empty."""
-    with serving(tmp_path / "playground.db", AT_ONCE) as server:
+    with run_page_server(tmp_path / "playground.db", AT_ONCE) as server:
         yield server
 
 

@@ -13,23 +13,21 @@ from typing import Any
 
 import httpx
 
-from tests import served
-from tests.served import NO_TLS, START_S
-from tests.served_here import served_here
+from tests.in_process import run_server
+from tests.servers import NO_TLS, START_S, RunningServer, launch_server
 
 WEATHER = ("calculator", "get_weather")
 
 
-class Server:
-    """One by the `link` that it printed."""
+class Server(RunningServer):
+    """A running server, and a script that is logged in to it."""
 
-    def __init__(self, link: str) -> None:
-        self.link = link
+    def __init__(self, running: RunningServer) -> None:
+        super().__init__(url=running.url, token=running.token, db=running.db)
         self.made: list[str] = []
-        self.base, _, token = link.partition("/?token=")
         self.script = httpx.Client(
-            base_url=self.base,
-            headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {self.token}", "Accept": "application/json"},
             timeout=START_S,
             verify=NO_TLS,
         )
@@ -77,10 +75,10 @@ class Server:
 
 
 @contextmanager
-def serving(db: Path, pace: float) -> Iterator[Server]:
+def run_page_server(db: Path, pace: float = 0) -> Iterator[Server]:
     """A server in a thread of this process; `pace` is the simulator's, 1 for a user's."""
-    with served_here(db, pace) as reached:
-        server = Server(reached.line.removeprefix("Playground on "))
+    with run_server(db, pace) as running:
+        server = Server(running)
         yield server
         server.script.close()
 
@@ -89,19 +87,19 @@ class Process(Server):
     """One in a process of its own, to be killed and started again."""
 
     def __init__(self, db: Path, pace: float) -> None:
-        self.db, self.pace, self.port = db, pace, 0
+        self.pace, self.port = pace, 0
+        self.db = db
         self.start()
 
     def start(self) -> None:
         """Start, or start again on the same port with the same database."""
         pace = str(self.pace)
-        self.process = served.start(self.db, "--port", str(self.port), PLAYGROUND_PACE=pace)
-        super().__init__(self.process.line.removeprefix("Playground on ").strip())
-        self.port = int(self.base.rpartition(":")[2])
+        self.process = launch_server(self.db, "--port", str(self.port), PLAYGROUND_PACE=pace)
+        super().__init__(self.process)
+        self.port = int(self.url.rpartition(":")[2])
 
     def end(self, sig: int = signal.SIGTERM) -> None:
         """End the process and wait until it is gone."""
         self.script.close()
         self.process.end(sig)
-        assert self.process.process.stdout is not None
-        self.process.process.stdout.close()
+        self.process.close()

@@ -69,7 +69,7 @@ class Tab:
 
     def _navigated(self, frame: Frame) -> None:
         self.begun = True
-        if not frame.url.startswith((self.server.base + "/", "data:", "about:")):
+        if not frame.url.startswith((self.server.url + "/", "data:", "about:")):
             self.trouble.append(f"request: {frame.url}")
 
     def _dialog(self, dialog: Dialog) -> None:
@@ -104,7 +104,7 @@ class Tab:
         return self
 
     def goto(self, path: str) -> None:
-        self.page.goto(self.server.base + path)
+        self.page.goto(self.server.url + path)
 
     def find(self, selector: str, **has: Any) -> Locator:
         return self.page.locator(selector, **has)

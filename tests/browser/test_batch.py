@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 
 from tests.browser.serving import Server
 from tests.browser.tab import Tab
-from tests.served import ran
+from tests.servers import run_command
 
 RUN = {"tool": "get_weather", "action": "run"}
 
@@ -49,6 +49,6 @@ def test_a_session_becomes_a_batch_and_its_failure_a_test(
         tab.find("#download").click()
     waiting.value.save_as(tmp_path / "test.json")
 
-    ended = ran("batch", "test.json", cwd=tmp_path)
+    ended = run_command("batch", "test.json", cwd=tmp_path)
     assert ended.returncode == 1, ended.stderr
     assert "get_weather was called" in ended.stdout

@@ -108,7 +108,7 @@ def test_the_page_is_not_shown_in_a_frame(server: Server, new_tab: NewTab) -> No
     tab.page.route(
         "**/outside",
         lambda route: route.fulfill(
-            content_type="text/html", body=f'<iframe src="{server.base}/welcome"></iframe>'
+            content_type="text/html", body=f'<iframe src="{server.url}/welcome"></iframe>'
         ),
     )
     tab.goto("/outside")

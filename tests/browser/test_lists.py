@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import NewTab
-from tests.browser.serving import Server, serving
+from tests.browser.serving import Server, run_page_server
 from tests.browser.tab import Held
 
 GROUPS = ("birds", "fishes", "trees")
@@ -24,7 +24,7 @@ def full(tmp_path_factory: pytest.TempPathFactory, browser: object) -> Iterator[
         for group in GROUPS
         for n in range(30)
     ]
-    with serving(tmp_path_factory.mktemp("full") / "playground.db", 0) as server:
+    with run_page_server(tmp_path_factory.mktemp("full") / "playground.db") as server:
         server.post("/tools", tools)
         yield server
 

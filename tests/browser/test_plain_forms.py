@@ -14,7 +14,7 @@ from tests.browser.tab import Tab
 def plain(own_server: Server, new_tab: NewTab) -> Tab:
     tab = new_tab(own_server, java_script_enabled=False)
     tab.page.goto(own_server.link)
-    assert tab.page.url == own_server.base + "/"
+    assert tab.page.url == own_server.url + "/"
     return tab
 
 

@@ -60,7 +60,7 @@ def test_a_tool_is_defined_and_its_arguments_are_seen_growing(
 
 
 def test_a_first_load_of_a_session_takes_few_requests(server: Server, tab: Tab) -> None:
-    icon, asked = f"{server.base}/static/icon.svg", set[str]()
+    icon, asked = f"{server.url}/static/icon.svg", set[str]()
     tab.page.on("request", lambda request: asked.add(request.url))
     with tab.page.expect_request("**/stream?**"):  # the last one
         tab.open(server.session())
@@ -77,7 +77,7 @@ def test_a_first_load_of_a_session_takes_few_requests(server: Server, tab: Tab) 
 def test_the_first_minute(own_server: Server, new_tab: NewTab) -> None:
     tab = new_tab(own_server)
     tab.page.goto(own_server.link)
-    expect(tab.page).to_have_url(own_server.base + "/")
+    expect(tab.page).to_have_url(own_server.url + "/")
     tab.find(".demo", has_text="Two calls").click()
     tab.waits_for(2)
     tab.press(tab.card(0), "a")
@@ -110,7 +110,7 @@ def test_the_list_is_searched(server: Server, tab: Tab) -> None:
     tab.find("#search").fill("needle")
     expect(tab.find("#list .row")).to_have_count(1)
     tab.find("#list .row").click()
-    expect(tab.page).to_have_url(f"{server.base}/sessions/{session_id}")
+    expect(tab.page).to_have_url(f"{server.url}/sessions/{session_id}")
 
 
 def test_a_schema_problem_is_mended_by_a_click_or_run_by_a_second(server: Server, tab: Tab) -> None:

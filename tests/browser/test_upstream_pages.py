@@ -161,7 +161,7 @@ def test_nothing_that_our_own_page_embeds_reaches_the_upstream(
 ) -> None:
     """Whatever might get into a page of ours: its policy allows scripts and images from here."""
     page = context.new_page()
-    page.goto(f"{server.base}/sessions")
+    page.goto(f"{server.url}/sessions")
     loaded = page.evaluate(
         """async (at) => {
           const load = (name, more) => new Promise((done) => {

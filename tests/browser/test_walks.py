@@ -42,7 +42,7 @@ class Walk:
 
 def first_finished_call(walk: Walk, _: Path) -> None:
     """From the first page to a call that is done."""
-    walk.page.goto(walk.server.base + "/welcome")
+    walk.page.goto(walk.server.url + "/welcome")
     walk.button("Two calls at once")
     walk.click(walk.page.locator(".card.asks").first.get_by_role("button", name="Run").first)
     expect(walk.page.locator('.card[data-status="done"]').first).to_contain_text("391")
@@ -52,7 +52,7 @@ def pasted_server(walk: Walk, _: Path) -> None:
     """From the first page to the result of a tool of a server in a pasted mcp.json."""
     stub = by_stdio("fine")
     pasted = {"mcpServers": {"stub": {"command": stub.command, "args": list(stub.args)}}}
-    walk.page.goto(walk.server.base + "/welcome")
+    walk.page.goto(walk.server.url + "/welcome")
     walk.link("MCP servers")
     walk.link("Import an mcp.json")
     walk.page.locator("[name=text]").fill(json.dumps(pasted))
@@ -93,7 +93,7 @@ def long_session(server: Server) -> str:
 def broken_request(walk: Walk, _: Path) -> None:
     """From the first page to the answer that broke among sixty."""
     long_session(walk.server)
-    walk.page.goto(walk.server.base + "/welcome")
+    walk.page.goto(walk.server.url + "/welcome")
     walk.link(re.compile("Sixty turns"))
     walk.click(walk.page.get_by_role("tab", name="Wire"))
     walk.click(walk.page.locator("#wiretools > summary"))
@@ -109,7 +109,7 @@ def shared_file(walk: Walk, folder: Path) -> None:
     """From the first page to a file that a teammate opens from disk."""
     session_id = walk.server.session("What is 17*23?", title="For Maria")
     walk.server.comes_to(session_id, "waiting")
-    walk.page.goto(walk.server.base + "/welcome")
+    walk.page.goto(walk.server.url + "/welcome")
     walk.link(re.compile("For Maria"))
     walk.link("Share")
     with walk.page.expect_download() as coming:
@@ -130,7 +130,7 @@ def to_the_end(walk: Walk) -> None:
 
 def begun(walk: Walk, title: str) -> None:
     """A demo, from the first page to its first card."""
-    walk.page.goto(walk.server.base + "/welcome")
+    walk.page.goto(walk.server.url + "/welcome")
     walk.click(walk.page.locator(".demo", has_text=title).first)
     expect(walk.page.locator(".card.asks").first).to_be_visible()
 
@@ -170,7 +170,7 @@ def wrong_types(walk: Walk, _: Path) -> None:
 
 def schema_mistake(walk: Walk, _: Path) -> None:
     """A tool that no call satisfies, mended and tried."""
-    walk.page.goto(walk.server.base + "/welcome")
+    walk.page.goto(walk.server.url + "/welcome")
     walk.link(re.compile("A schema mistake"))
     page = walk.page
     expect(page.locator("#main")).to_contain_text("No call can be valid")

@@ -30,7 +30,7 @@ class Window:
         self.links: set[str] = set()
 
     def opened(self, server: Server, size: Any, scheme: Any) -> Tab:
-        if not self.page.url.startswith((server.base, "about:")):
+        if not self.page.url.startswith((server.url, "about:")):
             self.leave()  # its server may be gone, and it may say so
         if size != self.page.viewport_size:
             self.page.set_viewport_size(size)

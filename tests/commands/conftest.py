@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from playground import cli
-from tests.shared_state import as_it_was
+from tests.shared_state import preserve_shared_state
 
 Typed = Callable[..., tuple[int, str, str]]
 
@@ -29,6 +29,6 @@ def typed(
         return code, *capsys.readouterr()
 
     with (
-        as_it_was()
+        preserve_shared_state()
     ):  # a command may take keys from a file, set the umask, say who hears of a server
         yield type_it

@@ -16,7 +16,7 @@ import yaml
 from playground.batch.batches import Batches
 from playground.commands.cluster_worker import run_case
 from tests.commands.conftest import Typed
-from tests.served import command, environment
+from tests.servers import command, environment
 
 TOOL = {
     "name": "get_weather",

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from playground import cli
-from tests.served import ROOT, START_S, environment
+from tests.servers import ROOT, START_S, environment
 
 SERVES = {
     "uvicorn",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.conftest import Typed
-from tests.served import ran
+from tests.servers import run_command
 
 BODY = (
     b'data: {"choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n'
@@ -27,7 +27,7 @@ def test_one_object_a_file_in_order(tmp_path: Path, typed: Typed) -> None:
     (tmp_path / "c.sse").write_bytes(b"\xff\x00<html>")
     (tmp_path / "d.sse").write_bytes(b"")
     names = ["b.sse", "a.sse", "c.sse", "d.sse"]
-    done = ran("decode", "openai_chat", *names, "--json", cwd=tmp_path)
+    done = run_command("decode", "openai_chat", *names, "--json", cwd=tmp_path)
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0
     assert [one["file"] for one in found] == names

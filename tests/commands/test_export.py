@@ -11,7 +11,7 @@ import pytest
 
 from playground.exchange.export_formats import EXPORTS
 from tests.commands.conftest import Typed
-from tests.served import NO_TLS, ran, served
+from tests.servers import NO_TLS, StartServerProcess, run_command, run_server_process
 
 MOTTO = "seven+blue/elephants"
 
@@ -30,7 +30,7 @@ def test_out_and_in_without_a_server_and_with_one(tmp_path: Path, typed: Typed) 
     assert typed("run", f"hello {MOTTO}", *db)[0] == 0
     (listed,) = json.loads(typed("sessions", "--json", *db)[1])
     before = (tmp_path / "a.db").read_bytes()
-    done = ran("export", listed["id"], "--as", "jsonl", *db, cwd=tmp_path)
+    done = run_command("export", listed["id"], "--as", "jsonl", *db, cwd=tmp_path)
     assert done.returncode == 0
     assert MOTTO not in done.stdout
     assert "Masked in prompt 1: 1." in done.stderr
@@ -41,8 +41,8 @@ def test_out_and_in_without_a_server_and_with_one(tmp_path: Path, typed: Typed) 
     assert out.read_text() == done.stdout
     assert out.stat().st_mode & 0o077 == 0
     assert sorted(one.name for one in tmp_path.glob(".out*")) == []
-    here = ran("import", "out.jsonl", "--json", *db, cwd=tmp_path)
-    with served(tmp_path / "a.db", PLAYGROUND_PACE="0"):
+    here = run_command("import", "out.jsonl", "--json", *db, cwd=tmp_path)
+    with run_server_process(tmp_path / "a.db", PLAYGROUND_PACE="0"):
         there = typed("import", "out.jsonl", "--json", *db)[1]
         for brought in (here.stdout, there):
             again = typed("export", json.loads(brought)["id"], "--as", "jsonl", *db)[1]
@@ -80,7 +80,7 @@ def test_a_file_that_is_too_large_is_not_even_read(typed: Typed, tmp_path: Path)
 
 @pytest.mark.slow
 def test_what_the_simulator_answered_names_the_server_that_runs(
-    tmp_path: Path, typed: Typed
+    tmp_path: Path, typed: Typed, start_server_process: StartServerProcess
 ) -> None:
     """And all of docs/contract.md stands in `--json`, from the page and from the terminal."""
     db = ("--db", str(tmp_path / "a.db"))
@@ -91,14 +91,14 @@ def test_what_the_simulator_answered_names_the_server_that_runs(
         return dict(json.loads(typed("export", listed["id"], "--as", form, "--json", *db)[1]))
 
     assert "'http://127.0.0.1:8765/sim/" in exported("curl")["text"]
-    with served(tmp_path / "a.db", PLAYGROUND_PACE="0") as server:
-        headers = {"authorization": f"Bearer {server.token}", "accept": "application/json"}
-        for form, kind in (("curl", "application/x-sh"), ("python", "text/x-python")):
-            here = exported(form)
-            path = f"{server.url}/sessions/{listed['id']}/export?as={form}"
-            there = httpx.get(path, headers=headers, trust_env=False, verify=NO_TLS).json()
-            assert here == there
-            assert here.keys() == {"file", "media_type", "text", "notes", "masked"}
-            assert here["media_type"] == kind
-            assert f"{server.url}/sim" in here["text"]
-            assert ":8765" not in here["text"]
+    server = start_server_process(PLAYGROUND_PACE="0")
+    headers = {"authorization": f"Bearer {server.token}", "accept": "application/json"}
+    for form, kind in (("curl", "application/x-sh"), ("python", "text/x-python")):
+        here = exported(form)
+        path = f"{server.url}/sessions/{listed['id']}/export?as={form}"
+        there = httpx.get(path, headers=headers, trust_env=False, verify=NO_TLS).json()
+        assert here == there
+        assert here.keys() == {"file", "media_type", "text", "notes", "masked"}
+        assert here["media_type"] == kind
+        assert f"{server.url}/sim" in here["text"]
+        assert ":8765" not in here["text"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.conftest import Typed
-from tests.served import Served, messages, rested, served
+from tests.servers import ServerProcess, messages, run_server_process, wait_for_session
 from tests.tables import rest_slow
 
 pytestmark = [
@@ -22,7 +22,7 @@ pytestmark = [
 PROMPTS = ("[[fault:stall-after-8]] hello", "What is 17 * 23?")
 
 
-def limit(one: Served, most: int) -> None:
+def limit(one: ServerProcess, most: int) -> None:
     hard = resource.prlimit(one.process.pid, resource.RLIMIT_FSIZE)[1]
     resource.prlimit(one.process.pid, resource.RLIMIT_FSIZE, (most, hard))
 
@@ -38,7 +38,7 @@ async def said(stream: AsyncIterator[Mapping[str, str]], trouble: bool) -> None:
 @pytest.mark.parametrize("lifted", rest_slow([True, False]))
 async def test_stop_the_rest_and_the_end(tmp_path: Path, typed: Typed, lifted: bool) -> None:
     db = tmp_path / "a.db"
-    with served(db, PLAYGROUND_PACE="0.2") as one:
+    with run_server_process(db, PLAYGROUND_PACE="0.2") as one:
         async with one.client() as client:
             ids = [(await client.post("/sessions", json={})).json()["id"] for _ in range(2)]
             headers = {"accept": "text/event-stream"}
@@ -58,7 +58,7 @@ async def test_stop_the_rest_and_the_end(tmp_path: Path, typed: Typed, lifted: b
                     limit(one, resource.RLIM_INFINITY)
                     await said(stream, False)
             if lifted:
-                states = [(await rested(client, each))["state"] for each in ids]
+                states = [(await wait_for_session(client, each))["state"] for each in ids]
                 assert states == ["interrupted", "idle"]
         # 120: Python's own word for a last line of the log that could not be written either.
         assert one.end() in ((0,) if lifted else (0, 120))

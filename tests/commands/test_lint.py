@@ -12,7 +12,7 @@ import pytest
 
 from playground.protocols.lint import Finding
 from tests.commands.conftest import Typed
-from tests.served import ran
+from tests.servers import run_command
 
 Json = dict[str, Any]
 
@@ -48,9 +48,9 @@ def put(folder: Path, name: str, value: Any, indent: int | None = 2) -> Path:
 def test_lines_and_exit_codes_of_the_real_program(tmp_path: Path) -> None:
     put(tmp_path, "sound.json", SOUND)
     put(tmp_path, "bad.json", {**SOUND, "name": "look.up"})
-    done = ran("lint", "sound.json", "--for", "anthropic,openai_chat", cwd=tmp_path)
+    done = run_command("lint", "sound.json", "--for", "anthropic,openai_chat", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    done = ran("lint", "sound.json", "bad.json", cwd=tmp_path)
+    done = run_command("lint", "sound.json", "bad.json", cwd=tmp_path)
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     shape = r"\S+\.json:\d+:\S+:\S*: \w+: .+\.(?: \[\w+(?:, \w+)*\])?"
@@ -365,7 +365,7 @@ def test_fix_writes_nothing_that_is_refused_all_the_same(typed: Typed, tmp_path:
 
 
 def test_help_says_that_the_file_is_written(tmp_path: Path) -> None:
-    told = ran("lint", "--help", cwd=tmp_path).stdout
+    told = run_command("lint", "--help", cwd=tmp_path).stdout
     assert "rewrite FILE" in " ".join(told.split())
 
 

@@ -17,16 +17,23 @@ from anyio.from_thread import start_blocking_portal
 
 from playground.commands.run import _key
 from tests.commands.conftest import Typed
-from tests.loopback import LOOP
+from tests.in_process import LOOP
 from tests.net.test_client import Server, serving
-from tests.served import START_S, command, environment, ran, served
+from tests.servers import (
+    START_S,
+    StartServerProcess,
+    command,
+    environment,
+    run_command,
+    run_server_process,
+)
 
 BOTH = "What is the weather in Paris, and what is 17 * 23?"
 
 
 def run(cwd: Path, *words: str, prompt: str = BOTH) -> tuple[int, list[dict[str, Any]], str]:
     """(exit code, the events told, what was said on stderr) of `run --json`."""
-    done = ran("run", prompt, "--json", "--db", str(cwd / "run.db"), *words, cwd=cwd)
+    done = run_command("run", prompt, "--json", "--db", str(cwd / "run.db"), *words, cwd=cwd)
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 
@@ -206,7 +213,7 @@ def test_tools_of_a_file(tmp_path: Path, typed: Typed) -> None:
 @pytest.mark.slow
 def test_through_the_server_that_owns_the_database(tmp_path: Path, typed: Typed) -> None:
     here = told(typed, tmp_path, "--tools", "examples", "--allow", "all")
-    with served(tmp_path / "run.db", PLAYGROUND_PACE="0"):
+    with run_server_process(tmp_path / "run.db", PLAYGROUND_PACE="0"):
         there = told(typed, tmp_path, "--tools", "examples", "--allow", "all")
         assert told(typed, tmp_path, "--tools", "examples")[0] == 3
         assert told(typed, tmp_path, "--tool-choice", "nobody")[0] == 2
@@ -375,15 +382,17 @@ def test_a_run_that_is_ended_says_where_the_session_waits(
 
 
 @pytest.mark.slow
-def test_it_stops_the_run_on_the_server_too(tmp_path: Path, typed: Typed) -> None:
-    with served(tmp_path / "run.db", PLAYGROUND_PACE="0") as server:
-        ended, session, said = interrupted(tmp_path, typed, "--db", "run.db", signals=(INT,))
-        assert ended == 130
-        place = f"{server.url}/sessions/{session}"
-        assert (
-            said
-            == f"playground: The run was stopped. It is session {session}. Continue it at {place}\n"
-        )
+def test_it_stops_the_run_on_the_server_too(
+    tmp_path: Path, typed: Typed, start_server_process: StartServerProcess
+) -> None:
+    server = start_server_process(db=tmp_path / "run.db", PLAYGROUND_PACE="0")
+    ended, session, said = interrupted(tmp_path, typed, "--db", "run.db", signals=(INT,))
+    assert ended == 130
+    place = f"{server.url}/sessions/{session}"
+    assert (
+        said
+        == f"playground: The run was stopped. It is session {session}. Continue it at {place}\n"
+    )
 
 
 TWICE = """

@@ -20,7 +20,17 @@ import httpx
 import pytest
 
 from tests.commands.conftest import Typed
-from tests.served import END_S, NO_TLS, START_S, WAIT_S, Served, environment, ran, served
+from tests.servers import (
+    END_S,
+    NO_TLS,
+    START_S,
+    WAIT_S,
+    ServerProcess,
+    StartServerProcess,
+    environment,
+    run_command,
+    run_server_process,
+)
 from tests.tables import rest_slow
 
 LINE = re.compile(r"Playground on http://127\.0\.0\.1:\d+/\?token=[A-Za-z0-9._~-]{22,}\n")
@@ -35,7 +45,7 @@ for words in sys.argv[1:]:
 """Gives its rights away once all is imported: the interpreter may be root's alone."""
 
 
-def asked(one: Served, path: str = "/sessions", **headers: str) -> httpx.Response:
+def asked(one: ServerProcess, path: str = "/sessions", **headers: str) -> httpx.Response:
     given = {"authorization": f"Bearer {one.token}", "accept": "application/json", **headers}
     return httpx.get(one.url + path, headers=given, timeout=30, trust_env=False, verify=NO_TLS)
 
@@ -47,7 +57,7 @@ def refused(typed: Typed, *words: str) -> str:
     return said
 
 
-def check_schemes(one: Served) -> None:
+def check_schemes(one: ServerProcess) -> None:
     """A loopback name answers to no other scheme."""
     port = one.url.rpartition(":")[2]
     for name in ("127.0.0.1", "localhost"):
@@ -58,7 +68,7 @@ def check_schemes(one: Served) -> None:
 
 
 def test_one_line_and_private_files(tmp_path: Path) -> None:
-    with served(tmp_path / "a.db") as one:
+    with run_server_process(tmp_path / "a.db") as one:
         assert LINE.fullmatch(one.line)
         assert asked(one, "/healthz").text == "ok"
         assert asked(one).json() == []
@@ -98,7 +108,7 @@ def test_a_signal_ends_it_in_order(tmp_path: Path, number: int) -> None:
         "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
     }
     rules = [{"tool": "*", "action": "run", "text": "", "words": "all"}]
-    with served(tmp_path / "a.db", PLAYGROUND_PACE="0.2") as one:
+    with run_server_process(tmp_path / "a.db", PLAYGROUND_PACE="0.2") as one:
         headers = {"authorization": f"Bearer {one.token}", "accept": "application/json"}
         with httpx.Client(
             base_url=one.url, headers=headers, timeout=WAIT_S, trust_env=False, verify=NO_TLS
@@ -121,22 +131,22 @@ def test_a_signal_ends_it_in_order(tmp_path: Path, number: int) -> None:
 
 def test_with_nothing_to_do_it_ends(tmp_path: Path) -> None:
     """When that is: tests/commands/test_tap.py."""
-    with served(tmp_path / "a.db", "--idle-exit", "0.1") as one:
+    with run_server_process(tmp_path / "a.db", "--idle-exit", "0.1") as one:
         assert one.process.wait(END_S) == 0
     assert (tmp_path / "server.log").read_text() == ""
 
 
 @pytest.mark.slow
 def test_a_second_server_refuses_and_names_the_first(tmp_path: Path, typed: Typed) -> None:
-    with served(tmp_path / "a.db") as one:
-        done = ran("serve", "--port", "0", "--db", "a.db", cwd=tmp_path)
+    with run_server_process(tmp_path / "a.db") as one:
+        done = run_command("serve", "--port", "0", "--db", "a.db", cwd=tmp_path)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
         assert f"process {one.process.pid} at {one.url}" in done.stderr
         assert "--db" in done.stderr
         port = one.url.rpartition(":")[2]
         assert f"at {one.url}" in typed("serve", "--port", port, "--db", "a.db")[2]
         assert asked(one).status_code == 200
-    with served(tmp_path / "a.db") as after:  # killed, and the lock is free
+    with run_server_process(tmp_path / "a.db") as after:  # killed, and the lock is free
         assert asked(after).status_code == 200
         assert after.token == one.token
 
@@ -170,22 +180,22 @@ def test_wrong_usage(typed: Typed, words: tuple[str, ...]) -> None:
     assert (code, out, said.count("\n")) == (2, "", 1)
 
 
-def test_without_a_token_on_loopback(tmp_path: Path) -> None:
-    with served(tmp_path / "a.db", "--no-token") as one:
-        assert one.line == f"Playground on {one.url}/\n"
-        headers = {"accept": "application/json"}
-        answer = httpx.get(
-            one.url + "/sessions", headers=headers, timeout=WAIT_S, trust_env=False, verify=NO_TLS
-        )
-        assert answer.json() == []
+def test_without_a_token_on_loopback(start_server_process: StartServerProcess) -> None:
+    one = start_server_process("--no-token")
+    assert one.line == f"Playground on {one.url}/\n"
+    headers = {"accept": "application/json"}
+    answer = httpx.get(
+        one.url + "/sessions", headers=headers, timeout=WAIT_S, trust_env=False, verify=NO_TLS
+    )
+    assert answer.json() == []
 
 
 @pytest.mark.slow
-def test_on_localhost_with_a_token_of_one_s_own(tmp_path: Path) -> None:
+def test_on_localhost_with_a_token_of_one_s_own(start_server_process: StartServerProcess) -> None:
     token = "my-own-token-1"
-    with served(tmp_path / "a.db", "--host", "localhost", PLAYGROUND_TOKEN=token) as one:
-        assert one.token == token
-        check_schemes(one)
+    one = start_server_process("--host", "localhost", PLAYGROUND_TOKEN=token)
+    assert one.token == token
+    check_schemes(one)
 
 
 def as_text(path: Path) -> None:
@@ -270,14 +280,16 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_damage_within_a_row_is_said(tmp_path: Path, typed: Typed) -> None:
+def test_damage_within_a_row_is_said(
+    tmp_path: Path, typed: Typed, start_server_process: StartServerProcess
+) -> None:
     assert typed("run", "hello", "--db", "a.db")[0] == 0
     with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
         connection.execute("UPDATE events SET body = '{\"oops' WHERE seq = 2")
         connection.commit()
         ((session,),) = connection.execute("SELECT id FROM sessions").fetchall()
-    with served(tmp_path / "a.db") as one:
-        answer = asked(one, f"/sessions/{session}")
-        assert answer.status_code == 503
-        assert "seq 2" in answer.json()["error"]
-        assert json.loads(asked(one).text)[0]["id"] == session
+    one = start_server_process()
+    answer = asked(one, f"/sessions/{session}")
+    assert answer.status_code == 503
+    assert "seq 2" in answer.json()["error"]
+    assert json.loads(asked(one).text)[0]["id"] == session

@@ -18,8 +18,8 @@ from playground import config
 from playground.config import log_filter, one_line, printable_lines
 from playground.engine.engine import Engine
 from playground.web import app as web_app
-from tests.engine.running import running
-from tests.served import NO_TLS, WAIT_S, served
+from tests.engines import run_engine
+from tests.servers import NO_TLS, WAIT_S, run_server_process
 from tests.web.asking import BEARER, HERE, OWN, PAGE, PORT, TOKEN, Told, call, scope_of
 
 pytestmark = pytest.mark.anyio
@@ -67,24 +67,23 @@ def asset_of(page: Told, name: str) -> str:
 
 @pytest.mark.parametrize("dev", [True, False])
 async def test_changed_sources_when_dev_are_served(
-    sources: Path, tmp_path: Path, dev: bool
+    sources: Path, dev: bool, engine: Engine
 ) -> None:
-    async with running(tmp_path) as engine:
-        app = make_app(engine, dev=dev)
-        before = await get(app, "/welcome")
-        replace_text(sources / "templates/welcome.html", "</h1>", " again</h1>")
-        replace_text(sources / "static/base.css", ":root {", ":root { --new-in-dev: 1;")
-        replace_text(sources / "static/toasts.js", "const ", "/* new in dev */ const ")
-        after = await get(app, "/welcome")
-        assert (" again</h1>" in after.body.decode()) is dev
-        for name, text in (("app", "--new-in-dev"), ("app", "/* new in dev */")):
-            kind = "css" if text.startswith("--") else "js"
-            address = re.search(rf"/static/{name}-[0-9a-f]+\.{kind}", after.body.decode())
-            assert address is not None
-            served_file = await get(app, address[0])
-            assert (text in served_file.body.decode()) is dev
-            assert served_file.header("cache-control") == ("no-cache" if dev else IMMUTABLE)
-        assert asset_of(before, "app") != asset_of(after, "app") if dev else True
+    app = make_app(engine, dev=dev)
+    before = await get(app, "/welcome")
+    replace_text(sources / "templates/welcome.html", "</h1>", " again</h1>")
+    replace_text(sources / "static/base.css", ":root {", ":root { --new-in-dev: 1;")
+    replace_text(sources / "static/toasts.js", "const ", "/* new in dev */ const ")
+    after = await get(app, "/welcome")
+    assert (" again</h1>" in after.body.decode()) is dev
+    for name, text in (("app", "--new-in-dev"), ("app", "/* new in dev */")):
+        kind = "css" if text.startswith("--") else "js"
+        address = re.search(rf"/static/{name}-[0-9a-f]+\.{kind}", after.body.decode())
+        assert address is not None
+        served_file = await get(app, address[0])
+        assert (text in served_file.body.decode()) is dev
+        assert served_file.header("cache-control") == ("no-cache" if dev else IMMUTABLE)
+    assert asset_of(before, "app") != asset_of(after, "app") if dev else True
 
 
 @pytest.mark.parametrize("dev", [True, False])
@@ -95,7 +94,7 @@ async def test_traceback_when_dev_is_logged_in_lines(
         raise RuntimeError("broken \x1b[31m on purpose")
 
     monkeypatch.setattr(web_app, "_routes", lambda: [Route("/broken", broken)])
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         with caplog.at_level(logging.ERROR, "playground"):
             told = await get(make_app(engine, dev=dev), "/broken")
     assert told.status == 500
@@ -122,7 +121,7 @@ def test_log_filter_masks_and_escapes_in_both_forms(printable: object, text: str
 def test_serve_dev_is_an_option_of_the_command(tmp_path: Path) -> None:
     """The whole way from the command line to a response."""
     with (
-        served(tmp_path / "dev.db", "--dev") as server,
+        run_server_process(tmp_path / "dev.db", "--dev") as server,
         httpx.Client(base_url=server.url, trust_env=False, verify=NO_TLS, timeout=WAIT_S) as client,
     ):
         page = client.get("/welcome", headers={"authorization": f"Bearer {server.token}"})

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from playground.commands.serve import open_browser
-from tests.served import served
+from tests.servers import run_server_process
 
 
 def told_browser(folder: Path) -> tuple[Path, int]:
@@ -33,7 +33,7 @@ def read(pipe: int) -> str:
 def test_the_browser_is_given_a_private_file_and_no_token(tmp_path: Path) -> None:
     browser, pipe = told_browser(tmp_path)
     try:
-        with served(tmp_path / "a.db", "--open", BROWSER=str(browser)) as one:
+        with run_server_process(tmp_path / "a.db", "--open", BROWSER=str(browser)) as one:
             argument = read(pipe)
             assert one.token not in argument
             page = Path(unquote(urlsplit(argument).path))

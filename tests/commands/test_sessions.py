@@ -16,7 +16,7 @@ import pytest
 from playground.store.database import APPLICATION_ID, OwnerLock
 from playground.store.schema import MIGRATIONS
 from tests.commands.conftest import Typed
-from tests.served import START_S, command, environment, ran
+from tests.servers import START_S, command, environment, run_command
 
 
 def test_the_list(tmp_path: Path, typed: Typed) -> None:
@@ -24,7 +24,7 @@ def test_the_list(tmp_path: Path, typed: Typed) -> None:
     for prompt in ("hello there", "good \x1b[31mmorning"):
         assert typed("run", prompt, "--db", db)[0] == 0
     before = (tmp_path / "a.db").read_bytes()
-    done = ran("sessions", "--json", "--db", db, cwd=tmp_path)
+    done = run_command("sessions", "--json", "--db", db, cwd=tmp_path)
     found = json.loads(done.stdout)
     assert [one["title"] for one in found] == ["good \x1b[31mmorning", "hello there"]
     assert all(one["state"] == "idle" and isinstance(one["updated"], int) for one in found)

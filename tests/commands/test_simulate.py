@@ -15,7 +15,7 @@ import pytest
 from playground.commands.simulate import load_scenario
 from playground.simulator.scenario import CodingAgent, Scenario, ScenarioChoices
 from tests.commands.conftest import Typed
-from tests.served import END_S, NO_TLS, ROOT, command, environment
+from tests.servers import END_S, NO_TLS, ROOT, command, environment
 
 
 @pytest.mark.slow

@@ -19,8 +19,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from playground.commands.sockets import EXPECTED, PATIENCE_S, bind_socket, port_of, serve, server
 from playground.simulator import SOCKET
-from tests.loopback import listening
-from tests.shared_state import as_it_was
+from tests.in_process import serve_app
+from tests.shared_state import preserve_shared_state
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(autouse=True)
 def logs() -> Iterator[None]:
     """Put back: a server of a command says on this test's stderr what is broken."""
-    with as_it_was():
+    with preserve_shared_state():
         yield
 
 
@@ -95,7 +95,7 @@ async def _no_delay(scope: Scope, receive: Receive, send: Send) -> None:
 async def test_a_response_never_waits_for_an_acknowledgement(host: str) -> None:
     """Without TCP_NODELAY the second write on a kept-open connection waits for 40 ms."""
     asking = httpx.AsyncClient(trust_env=False, timeout=20)
-    async with listening(_no_delay, host) as url, asking as client:
+    async with serve_app(_no_delay, host) as url, asking as client:
         assert int((await client.get(url)).text) != 0
 
 
@@ -135,7 +135,7 @@ async def test_a_request_that_could_be_http2_keeps_its_body(framing: str, apart:
     header, body, size = FRAMED[framing]
     head = b"POST / HTTP/1.1\r\nHost: x\r\n" + H2C + header + b"\r\n"
     pieces = [head, *(body[place : place + 1] for place in range(len(body)))]
-    async with listening(_length) as url, _connected(url) as (reader, writer):
+    async with serve_app(_length) as url, _connected(url) as (reader, writer):
         for _ in range(2):
             for piece in pieces if apart else [head + body]:
                 writer.write(piece)
@@ -189,7 +189,7 @@ async def _answers(url: str, *sent: bytes) -> int:
 
 async def test_a_half_sent_request_is_not_waited_for() -> None:
     """Connections at rest between two requests are another matter: they would stay for an hour."""
-    async with listening(_length, patience_s=SOON_S, timeout_keep_alive=3600) as url:
+    async with serve_app(_length, patience_s=SOON_S, timeout_keep_alive=3600) as url:
         first = await asyncio.gather(*(_answers(url, half) for half in HALVES.values()))
         later = [half for half in HALVES.values() if half]
         after = await asyncio.gather(*(_answers(url, WHOLE, half) for half in later))
@@ -209,7 +209,7 @@ async def test_what_is_being_answered_and_what_rests_is_left_in_peace() -> None:
         await _length(scope, receive, send)
 
     async with (
-        listening(app, patience_s=SOON_S, timeout_keep_alive=3600) as url,
+        serve_app(app, patience_s=SOON_S, timeout_keep_alive=3600) as url,
         _connected(url) as (long, asking),
         _connected(url) as (rested, again),
     ):
@@ -241,7 +241,7 @@ async def test_each_mib_of_a_body_that_is_read_has_its_time(
         return call_later(delay, *wired, **named)
 
     monkeypatch.setattr(loop, "call_later", counted)
-    async with listening(app, patience_s=MANY_S) as url, _connected(url) as (reader, writer):
+    async with serve_app(app, patience_s=MANY_S) as url, _connected(url) as (reader, writer):
         writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (8 << 20))
         if not more:
             await reader.readuntil(b"\r\n\r\n")  # the answer is there before the body is
@@ -281,7 +281,7 @@ async def test_who_leaves_in_the_middle_is_no_word_on_the_terminal(
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         gone.set()
 
-    async with listening(talks_on) as url:
+    async with serve_app(talks_on) as url:
         parts = urlsplit(url)
         await asyncio.to_thread(leave, (parts.hostname or "", parts.port or 0))
     assert gone.is_set()

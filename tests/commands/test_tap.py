@@ -34,8 +34,8 @@ from playground.core.serialization import to_data
 from playground.store.database import OwnerLock, owner_of
 from playground.tap.agents import AGENTS
 from tests.commands.conftest import Typed
-from tests.loopback import LOOP, listening
-from tests.served import NO_TLS
+from tests.in_process import LOOP, serve_app
+from tests.servers import NO_TLS
 from tests.waiting import wait_until
 
 SECRET = "s3cret-of-this-tap"
@@ -134,7 +134,7 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
     @asynccontextmanager
     async def serving() -> AsyncIterator[str]:
         every = Route("/{path:path}", one.answer, methods=["GET", "POST"])
-        async with listening(Starlette(routes=[every])) as url:
+        async with serve_app(Starlette(routes=[every])) as url:
             yield url
 
     with (

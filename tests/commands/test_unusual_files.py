@@ -14,7 +14,7 @@ import pytest
 
 from playground import config
 from tests.commands.conftest import Typed
-from tests.served import command, environment
+from tests.servers import command, environment
 
 MIB = 1 << 20
 TOOLS = json.dumps([{"name": "get_time", "description": "The time.", "parameters": {}}])

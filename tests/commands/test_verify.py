@@ -9,12 +9,12 @@ from pathlib import Path
 
 from playground.store.database import OwnerLock
 from tests.commands.conftest import Typed
-from tests.served import ran
+from tests.servers import run_command
 
 
 def test_verify(tmp_path: Path, typed: Typed) -> None:
     assert typed("run", "hello there", "--db", "a.db")[0] == 0
-    done = ran("verify", "--db", "a.db", cwd=tmp_path)
+    done = run_command("verify", "--db", "a.db", cwd=tmp_path)
     assert done.returncode == 0
     assert done.stdout.startswith("1 session, 1 recording, ")
     assert done.stdout.endswith("0 differences; list and search rebuilt (nothing stale).\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,8 @@ from playground.core.settings import Settings
 from playground.engine.engine import Engine
 from playground.engine.fork import ForkPlace, ask_in_forks, ask_in_new_sessions, fork, settings_at
 from playground.engine.settings import settings_from
-from tests.engine.running import asked, events_of, rested, running
+from tests.engines import StartEngine, events_of, run_prompt
+from tests.waiting import wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -25,29 +25,27 @@ async def base(engine: Engine) -> Settings:
     return await settings_from(engine, {"tools": ["calculator"], "system": "Be brief."})
 
 
-async def test_each_is_alike_but_for_its_row(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        shared = await base(engine)
-        ids = await ask_in_new_sessions(engine, "What is 17 * 23?\u202e " + "x" * 50, ROWS, shared)
-        tags = ("asked: What is 17 * 23? " + "x" * 15 + "…",)
-        assert {one.tags for one in await engine.log.summaries()} == {tags}
-        for one, row in zip(ids, ROWS, strict=True):
-            session = await rested(engine, one)
-            own = session.settings
-            assert own is not None
-            assert (own.profile.name, own.model) == (row["profile"], row.get("model", ""))
-            limits = shared.limits
-            assert replace(own, profile=shared.profile, model="", limits=limits) == shared
-            assert [call.name for call in session.calls()] == ["calculator"]
+async def test_each_is_alike_but_for_its_row(engine: Engine) -> None:
+    shared = await base(engine)
+    ids = await ask_in_new_sessions(engine, "What is 17 * 23?\u202e " + "x" * 50, ROWS, shared)
+    tags = ("asked: What is 17 * 23? " + "x" * 15 + "…",)
+    assert {one.tags for one in await engine.log.summaries()} == {tags}
+    for one, row in zip(ids, ROWS, strict=True):
+        session = await wait_while_running(engine, one)
+        own = session.settings
+        assert own is not None
+        assert (own.profile.name, own.model) == (row["profile"], row.get("model", ""))
+        limits = shared.limits
+        assert replace(own, profile=shared.profile, model="", limits=limits) == shared
+        assert [call.name for call in session.calls()] == ["calculator"]
 
 
-async def test_a_title_says_what_tells_it_apart(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        rows = ({"profile": "simulator"}, {"profile": "simulator-openai"}, ROWS[1])
-        ids = await ask_in_new_sessions(engine, "Hello.", rows, await base(engine))
-        titles = {one.id: one.title for one in await engine.log.summaries()}
-        called = ("simulator", "simulator-openai", "sim-9")
-        assert [titles[one] for one in ids] == [f"{name}: Hello." for name in called]
+async def test_a_title_says_what_tells_it_apart(engine: Engine) -> None:
+    rows = ({"profile": "simulator"}, {"profile": "simulator-openai"}, ROWS[1])
+    ids = await ask_in_new_sessions(engine, "Hello.", rows, await base(engine))
+    titles = {one.id: one.title for one in await engine.log.summaries()}
+    called = ("simulator", "simulator-openai", "sim-9")
+    assert [titles[one] for one in ids] == [f"{name}: Hello." for name in called]
 
 
 @pytest.mark.parametrize(
@@ -55,43 +53,41 @@ async def test_a_title_says_what_tells_it_apart(tmp_path: Path) -> None:
     [(" ", ROWS, Refused), ("Hi.", (*ROWS, {"profile": "nobody"}), BadInput)],
 )
 async def test_what_is_refused_makes_none(
-    tmp_path: Path, text: str, rows: Any, trouble: type[Exception]
+    text: str, rows: Any, trouble: type[Exception], engine: Engine
 ) -> None:
-    async with running(tmp_path) as engine:
-        with pytest.raises(trouble):
-            await ask_in_new_sessions(engine, text, rows, await base(engine))
-        assert await engine.log.summaries() == []
+    with pytest.raises(trouble):
+        await ask_in_new_sessions(engine, text, rows, await base(engine))
+    assert await engine.log.summaries() == []
 
 
-async def test_forks_at_a_prompt_have_the_settings_of_then(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        parent = await asked(engine, "Hello.")
-        async with engine.sessions.holding(parent.id) as live:
-            changed = await settings_from(engine, {"system": "Shout."}, live.session.settings)
-            await engine.sessions.append(live, [SettingsChanged(changed)])
-            assert settings_at(live.session, ForkPlace()).system == "Shout."
-            assert settings_at(live.session, ForkPlace(prompt=1)).system == ""
-        ids = await ask_in_forks(engine, parent.id, ForkPlace(prompt=1), "Hello again.", ROWS)
-        for one in ids:
-            session = await rested(engine, one)
-            log = await engine.log.events(one)
-            assert session.settings is not None
-            assert session.settings.system == ""
-            assert [fork.parent for fork in events_of(log, SessionForked)] == [parent.id]
-            assert [prompt.text for prompt in events_of(log, PromptAdded)] == ["Hello again."]
+async def test_forks_at_a_prompt_have_the_settings_of_then(engine: Engine) -> None:
+    parent = await run_prompt(engine, "Hello.")
+    async with engine.sessions.holding(parent.id) as live:
+        changed = await settings_from(engine, {"system": "Shout."}, live.session.settings)
+        await engine.sessions.append(live, [SettingsChanged(changed)])
+        assert settings_at(live.session, ForkPlace()).system == "Shout."
+        assert settings_at(live.session, ForkPlace(prompt=1)).system == ""
+    ids = await ask_in_forks(engine, parent.id, ForkPlace(prompt=1), "Hello again.", ROWS)
+    for one in ids:
+        session = await wait_while_running(engine, one)
+        log = await engine.log.events(one)
+        assert session.settings is not None
+        assert session.settings.system == ""
+        assert [fork.parent for fork in events_of(log, SessionForked)] == [parent.id]
+        assert [prompt.text for prompt in events_of(log, PromptAdded)] == ["Hello again."]
 
 
 async def test_where_one_fork_fails_none_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, start_engine: StartEngine
 ) -> None:
     async def once(*args: Any, **named: Any) -> str:
         if "sim-9" in named["title"]:
             raise Refused("Not this one.")
         return await fork(*args, **named)
 
-    async with running(tmp_path) as engine:
-        parent = await asked(engine, "Hello.")
-        monkeypatch.setattr("playground.engine.fork.fork", once)
-        with pytest.raises(Refused, match="Not this one"):
-            await ask_in_forks(engine, parent.id, ForkPlace(), "Again.", ROWS)
-        assert [one.id for one in await engine.log.summaries()] == [parent.id]
+    engine = await start_engine()
+    parent = await run_prompt(engine, "Hello.")
+    monkeypatch.setattr("playground.engine.fork.fork", once)
+    with pytest.raises(Refused, match="Not this one"):
+        await ask_in_forks(engine, parent.id, ForkPlace(), "Again.", ROWS)
+    assert [one.id for one in await engine.log.summaries()] == [parent.id]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -20,8 +19,9 @@ from playground.engine.engine import Engine
 from playground.engine.sessions import LiveSession
 from playground.engine.tool_runs import GroupedWrites
 from playground.simulator.scenario import Scenario, scenario
-from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
+from tests.engines import ALLOW_ALL, StartEngine, create_session, events_of
 from tests.tables import rest_slow
+from tests.waiting import wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -54,69 +54,73 @@ class Writes:
 async def asked_of(engine: Engine, count: int) -> tuple[str, list[tuple[str, DecisionRequest]]]:
     """A session whose `count` calls wait, and the decision to run each."""
     bounds: dict[str, Any] = {"max_calls_per_answer": count, "max_calls_per_turn": count}
-    session_id = await begun(engine, [NOTE], max_parallel=16, **bounds)
+    session_id = await create_session(engine, [NOTE], max_parallel=16, **bounds)
     await engine.runner.prompt(session_id, "go")
-    session = await rested(engine, session_id)
+    session = await wait_while_running(engine, session_id)
     return session_id, [(one.id, DecisionRequest("run", one.digest)) for one in session.waiting]
 
 
 async def test_decisions_that_come_together_are_written_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, start_engine: StartEngine
 ) -> None:
-    async with running(tmp_path, scenario=many(250)) as engine:
-        session_id, asked = await asked_of(engine, 250)
-        writes = Writes(engine, CallDecided, monkeypatch)
-        with anyio.fail_after(40):
-            await asyncio.gather(*(engine.runner.decide(session_id, *one) for one in asked))
-        assert (await rested(engine, session_id)).state == "idle"
-        assert sum(writes.had) == 250
-        assert len(writes.had) <= 2 + 250 // decisions.CHECKS_TOGETHER
+    engine = await start_engine(scenario=many(250))
+    session_id, asked = await asked_of(engine, 250)
+    writes = Writes(engine, CallDecided, monkeypatch)
+    with anyio.fail_after(40):
+        await asyncio.gather(*(engine.runner.decide(session_id, *one) for one in asked))
+    assert (await wait_while_running(engine, session_id)).state == "idle"
+    assert sum(writes.had) == 250
+    assert len(writes.had) <= 2 + 250 // decisions.CHECKS_TOGETHER
 
 
 @pytest.mark.parametrize("kind", rest_slow([CallStarted, CallEnded]))
 async def test_calls_that_run_side_by_side_begin_and_end_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Event]
+    monkeypatch: pytest.MonkeyPatch, kind: type[Event], start_engine: StartEngine
 ) -> None:
-    async with running(tmp_path, scenario=many(160)) as engine:
-        writes = Writes(engine, kind, monkeypatch)
-        bounds: dict[str, Any] = {"max_calls_per_turn": 160, "max_parallel": 16}
-        session_id = await begun(engine, [NOTE], rules=ALLOW_ALL, **bounds)
-        await engine.runner.prompt(session_id, "go")
-        assert (await rested(engine, session_id)).state == "idle"
-        assert sum(writes.had) == 160
-        assert max(writes.had) <= tool_runs.MOST_TOGETHER
-        assert len(writes.had) <= 80  # and not one for each
+    engine = await start_engine(scenario=many(160))
+    writes = Writes(engine, kind, monkeypatch)
+    bounds: dict[str, Any] = {"max_calls_per_turn": 160, "max_parallel": 16}
+    session_id = await create_session(engine, [NOTE], rules=ALLOW_ALL, **bounds)
+    await engine.runner.prompt(session_id, "go")
+    assert (await wait_while_running(engine, session_id)).state == "idle"
+    assert sum(writes.had) == 160
+    assert max(writes.had) <= tool_runs.MOST_TOGETHER
+    assert len(writes.had) <= 80  # and not one for each
 
 
 @pytest.mark.slow
 async def test_stop_waits_for_one_batch_of_decisions_at_most(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, start_engine: StartEngine
 ) -> None:
-    async with running(tmp_path, scenario=many(400)) as engine:
-        session_id, asked = await asked_of(engine, 400)
-        writes = Writes(engine, CallDecided, monkeypatch)
-        deciding = [asyncio.create_task(engine.runner.decide(session_id, *one)) for one in asked]
-        with anyio.fail_after(40):
-            await writes.bell.wait()
-            await engine.runner.stop(session_id)
-            told = await asyncio.gather(*deciding, return_exceptions=True)
-        assert sum(writes.had) <= 2 * decisions.CHECKS_TOGETHER
-        assert sum(one is None for one in told) == sum(writes.had)
+    engine = await start_engine(scenario=many(400))
+    session_id, asked = await asked_of(engine, 400)
+    writes = Writes(engine, CallDecided, monkeypatch)
+    deciding = [asyncio.create_task(engine.runner.decide(session_id, *one)) for one in asked]
+    with anyio.fail_after(40):
+        await writes.bell.wait()
+        await engine.runner.stop(session_id)
+        told = await asyncio.gather(*deciding, return_exceptions=True)
+    assert sum(writes.had) <= 2 * decisions.CHECKS_TOGETHER
+    assert sum(one is None for one in told) == sum(writes.had)
 
 
-async def test_of_decisions_that_come_together_on_one_call_one_wins(tmp_path: Path) -> None:
-    async with running(tmp_path, scenario=many(2)) as engine:
-        session_id, ((first, run), second) = await asked_of(engine, 2)
-        several = [(first, run), (first, run), (first, DecisionRequest("run", "stale")), second]
-        with anyio.fail_after(20):
-            told = await asyncio.gather(
-                *(engine.runner.decide(session_id, *one) for one in several),
-                return_exceptions=True,
-            )
-        assert [type(one) for one in told] == [type(None), Conflict, Conflict, type(None)]
-        await rested(engine, session_id)  # who leaves while it connects leaves a socket open
-        log = await engine.log.events(session_id)
-        assert [one.call_id for one in events_of(log, CallDecided)] == [first, second[0]]
+async def test_of_decisions_that_come_together_on_one_call_one_wins(
+    start_engine: StartEngine,
+) -> None:
+    engine = await start_engine(scenario=many(2))
+    session_id, ((first, run), second) = await asked_of(engine, 2)
+    several = [(first, run), (first, run), (first, DecisionRequest("run", "stale")), second]
+    with anyio.fail_after(20):
+        told = await asyncio.gather(
+            *(engine.runner.decide(session_id, *one) for one in several),
+            return_exceptions=True,
+        )
+    assert [type(one) for one in told] == [type(None), Conflict, Conflict, type(None)]
+    await wait_while_running(
+        engine, session_id
+    )  # who leaves while it connects leaves a socket open
+    log = await engine.log.events(session_id)
+    assert [one.call_id for one in events_of(log, CallDecided)] == [first, second[0]]
 
 
 async def test_what_cannot_follow_takes_nothing_else_with_it() -> None:

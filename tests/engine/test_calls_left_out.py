@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -15,7 +14,7 @@ from playground.engine.engine import Engine
 from playground.engine.verify import check_session
 from playground.simulator.scenario import Scenario, scenario
 from playground.store.database import Statement
-from tests.engine.running import ALLOW_ALL, asked, events_of, running
+from tests.engines import ALLOW_ALL, StartEngine, events_of, run_prompt
 
 pytestmark = pytest.mark.anyio
 
@@ -45,43 +44,45 @@ async def differences(engine: Engine, session_id: str) -> list[str]:
 @pytest.mark.parametrize("thinking", ["", "Let me see."])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_calls_beyond_the_limit_are_counted_and_go_nowhere(
-    tmp_path: Path, protocol: str, thinking: str
+    protocol: str, thinking: str, start_engine: StartEngine
 ) -> None:
-    async with running(tmp_path, scenario=calling(7, thinking)) as engine:
-        ask: dict[str, Any] = {"protocol": protocol, "base_url": "sim:", "max_calls_per_answer": 3}
-        session = await asked(engine, "go", NOTE, rules=ALLOW_ALL, **ask)
-        log = await engine.log.events(session.id)
-        # The strict end took the history: each call in it has its result, and there are no others.
-        assert (session.turn and session.turn.failure) is None
-        assert (session.state, session.answer) == ("idle", "All noted.")
-        assert [call.status for call in session.turns[0].calls] == ["done"] * 3
-        assert len(events_of(log, CallChecked)) == len(events_of(log, CallEnded)) == 3
-        assert sum(one.part_kind == "call" for one in events_of(log, PartStarted)) == 3
-        (told,) = [one for one in events_of(log, Warned) if one.code == "calls_left_out"]
-        assert told.meta == {"count": 4, "most": 3}
-        assert told.message.startswith("This answer made 4 calls more than the limit of 3")
-        sent = session.turns[1].request.body
-        assert sent.count("noted") == 3
-        kept = b"".join(chunk.data for chunk in await engine.log.chunks(session.id, 1))
-        assert kept.count(b"note") >= 7
-        assert await differences(engine, session.id) == []
+    engine = await start_engine(scenario=calling(7, thinking))
+    ask: dict[str, Any] = {"protocol": protocol, "base_url": "sim:", "max_calls_per_answer": 3}
+    session = await run_prompt(engine, "go", NOTE, rules=ALLOW_ALL, **ask)
+    log = await engine.log.events(session.id)
+    # The strict end took the history: each call in it has its result, and there are no others.
+    assert (session.turn and session.turn.failure) is None
+    assert (session.state, session.answer) == ("idle", "All noted.")
+    assert [call.status for call in session.turns[0].calls] == ["done"] * 3
+    assert len(events_of(log, CallChecked)) == len(events_of(log, CallEnded)) == 3
+    assert sum(one.part_kind == "call" for one in events_of(log, PartStarted)) == 3
+    (told,) = [one for one in events_of(log, Warned) if one.code == "calls_left_out"]
+    assert told.meta == {"count": 4, "most": 3}
+    assert told.message.startswith("This answer made 4 calls more than the limit of 3")
+    sent = session.turns[1].request.body
+    assert sent.count("noted") == 3
+    kept = b"".join(chunk.data for chunk in await engine.log.chunks(session.id, 1))
+    assert kept.count(b"note") >= 7
+    assert await differences(engine, session.id) == []
 
 
-async def test_what_was_taken_before_there_was_a_limit_is_no_difference(tmp_path: Path) -> None:
-    async with running(tmp_path, scenario=calling(7)) as engine:
-        session = await asked(engine, "go", NOTE, max_calls_per_answer=7)
-        older = [('"max_calls_per_answer":7', '"max_calls_per_answer":3')]
-        change = "UPDATE events SET body = replace(body, ?, ?)"
-        await engine.database.write([Statement(change, older)])
-        assert await differences(engine, session.id) == []
+async def test_what_was_taken_before_there_was_a_limit_is_no_difference(
+    start_engine: StartEngine,
+) -> None:
+    engine = await start_engine(scenario=calling(7))
+    session = await run_prompt(engine, "go", NOTE, max_calls_per_answer=7)
+    older = [('"max_calls_per_answer":7', '"max_calls_per_answer":3')]
+    change = "UPDATE events SET body = replace(body, ?, ?)"
+    await engine.database.write([Statement(change, older)])
+    assert await differences(engine, session.id) == []
 
 
-async def test_a_stream_of_calls_that_is_cut_tells_its_count_too(tmp_path: Path) -> None:
-    async with running(tmp_path, scenario=calling(300, "", "cut-after-60")) as engine:
-        session = await asked(engine, "go", NOTE, max_calls_per_answer=5)
-        (turn,) = session.turns
-        assert (session.state, len(turn.calls)) == ("interrupted", 5)
-        (told,) = turn.warnings
-        assert told.code == "calls_left_out"
-        assert 5 <= told.meta["count"] <= 20
-        assert await differences(engine, session.id) == []
+async def test_a_stream_of_calls_that_is_cut_tells_its_count_too(start_engine: StartEngine) -> None:
+    engine = await start_engine(scenario=calling(300, "", "cut-after-60"))
+    session = await run_prompt(engine, "go", NOTE, max_calls_per_answer=5)
+    (turn,) = session.turns
+    assert (session.state, len(turn.calls)) == ("interrupted", 5)
+    (told,) = turn.warnings
+    assert told.code == "calls_left_out"
+    assert 5 <= told.meta["count"] <= 20
+    assert await differences(engine, session.id) == []

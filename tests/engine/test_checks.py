@@ -25,9 +25,10 @@ from playground.engine.sessions import LiveSession
 from playground.executors.executor import CallCheck, Invocation, Report
 from playground.executors.mcp import executor as mcp_module
 from playground.simulator.scenario import Scenario, scenario
-from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running, until
+from tests.engines import ALLOW_ALL, StartEngine, create_session, events_of, run_engine
 from tests.executors.mcp_servers import by_stdio
 from tests.tables import rest_slow
+from tests.waiting import wait_for_event, wait_while_running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]
 
@@ -74,41 +75,40 @@ async def state(engine: Engine, session_id: str) -> str:
 
 
 async def test_a_server_that_hangs_takes_neither_the_page_nor_stop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, start_engine: StartEngine
 ) -> None:
     for name in ("CONNECT_S", "CHECK_S"):
         monkeypatch.setattr(mcp_module, name, 600.0)
-    async with running(tmp_path) as engine:
-        server = by_stdio("deaf")
-        await engine.servers.save(server)
-        await engine.servers.accept("deaf", fingerprint(server))
-        session_id = await begun(engine, [TOOL])
-        await engine.runner.prompt(session_id, FOUR)
-        await until(engine, session_id, ResponseEnded)
-        with anyio.fail_after(20):
-            assert await state(engine, session_id) == "running"
-            await engine.runner.stop(session_id)
-            assert await state(engine, session_id) == "interrupted"
-            await engine.runner.resume(session_id)
-            assert await state(engine, session_id) == "running"
-            await engine.runner.delete(session_id)
-        assert not events_of(await engine.log.events(session_id), CallChecked)
+    engine = await start_engine()
+    server = by_stdio("deaf")
+    await engine.servers.save(server)
+    await engine.servers.accept("deaf", fingerprint(server))
+    session_id = await create_session(engine, [TOOL])
+    await engine.runner.prompt(session_id, FOUR)
+    await wait_for_event(engine, session_id, ResponseEnded)
+    with anyio.fail_after(20):
+        assert await state(engine, session_id) == "running"
+        await engine.runner.stop(session_id)
+        assert await state(engine, session_id) == "interrupted"
+        await engine.runner.resume(session_id)
+        assert await state(engine, session_id) == "running"
+        await engine.runner.delete(session_id)
+    assert not events_of(await engine.log.events(session_id), CallChecked)
 
 
-async def test_the_calls_of_a_turn_are_checked_side_by_side_and_each_once(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        one = held(engine)
-        session_id = await begun(engine, [TOOL])
-        await engine.runner.prompt(session_id, FOUR)
-        await one.asked(4)
-        with anyio.fail_after(20):
-            await engine.runner.advance(session_id)
-        one.go.set()
-        session = await rested(engine, session_id)
-        assert [call.status for call in session.current_calls] == ["waiting"] * 4
-        assert one.begun == 4
-        checked = events_of(await engine.log.events(session_id), CallChecked)
-        assert [event.call_id for event in checked] == [call.id for call in session.current_calls]
+async def test_the_calls_of_a_turn_are_checked_side_by_side_and_each_once(engine: Engine) -> None:
+    one = held(engine)
+    session_id = await create_session(engine, [TOOL])
+    await engine.runner.prompt(session_id, FOUR)
+    await one.asked(4)
+    with anyio.fail_after(20):
+        await engine.runner.advance(session_id)
+    one.go.set()
+    session = await wait_while_running(engine, session_id)
+    assert [call.status for call in session.current_calls] == ["waiting"] * 4
+    assert one.begun == 4
+    checked = events_of(await engine.log.events(session_id), CallChecked)
+    assert [event.call_id for event in checked] == [call.id for call in session.current_calls]
 
 
 def many(count: int) -> Scenario:
@@ -147,53 +147,53 @@ def counted(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Counted:
 
 
 async def test_the_checks_of_an_answer_are_few_batches_and_few_walks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, start_engine: StartEngine
 ) -> None:
-    async with running(tmp_path, scenario=many(250)) as engine:
-        one = held(engine)
-        one.go.set()
-        found = counted(engine, monkeypatch)
-        session_id = await begun(engine, [TOOL])
-        await engine.runner.prompt(session_id, "go")
-        session = await rested(engine, session_id)
-        assert {call.status for call in session.current_calls} == {"waiting"}
-        assert sum(found.saved) == 250
-        assert len(found.saved) <= 2 + 250 // CHECKS_TOGETHER
-        assert found.asked <= 10  # each of them walks over all calls
+    engine = await start_engine(scenario=many(250))
+    one = held(engine)
+    one.go.set()
+    found = counted(engine, monkeypatch)
+    session_id = await create_session(engine, [TOOL])
+    await engine.runner.prompt(session_id, "go")
+    session = await wait_while_running(engine, session_id)
+    assert {call.status for call in session.current_calls} == {"waiting"}
+    assert sum(found.saved) == 250
+    assert len(found.saved) <= 2 + 250 // CHECKS_TOGETHER
+    assert found.asked <= 10  # each of them walks over all calls
 
 
 async def test_calls_that_a_rule_runs_are_few_walks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, start_engine: StartEngine
 ) -> None:
     """Those that end together are one walk, and not one each."""
     tool = replace(TOOL, answered_by="mock", config={"result": "so"}, parallel_safe=True)
-    async with running(tmp_path, scenario=many(250)) as engine:
-        found = counted(engine, monkeypatch)
-        session_id = await begun(
-            engine, [tool], rules=ALLOW_ALL, max_calls_per_turn=250, max_parallel=16
-        )
-        await engine.runner.prompt(session_id, "go")
-        session = await rested(engine, session_id)
-        assert {call.status for call in session.calls()} == {"done"}
-        assert found.asked <= 125
+    engine = await start_engine(scenario=many(250))
+    found = counted(engine, monkeypatch)
+    session_id = await create_session(
+        engine, [tool], rules=ALLOW_ALL, max_calls_per_turn=250, max_parallel=16
+    )
+    await engine.runner.prompt(session_id, "go")
+    session = await wait_while_running(engine, session_id)
+    assert {call.status for call in session.calls()} == {"done"}
+    assert found.asked <= 125
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", rest_slow(["stop", "close"]))
 async def test_who_ends_a_run_waits_for_one_batch_of_checks_at_most(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+    monkeypatch: pytest.MonkeyPatch, ending: str, start_engine: StartEngine
 ) -> None:
-    async with running(tmp_path, scenario=many(400)) as engine:
-        one = held(engine)
-        found = counted(engine, monkeypatch)
-        session_id = await begun(engine, [TOOL], max_calls_per_answer=400)
-        await engine.runner.prompt(session_id, "go")
-        await one.asked(400)
-        one.go.set()
-        with anyio.fail_after(20):
-            await found.bell.wait()
-            await (engine.runner.stop(session_id) if ending == "stop" else engine.runner.close())
-        assert sum(found.saved) <= 2 * CHECKS_TOGETHER
+    engine = await start_engine(scenario=many(400))
+    one = held(engine)
+    found = counted(engine, monkeypatch)
+    session_id = await create_session(engine, [TOOL], max_calls_per_answer=400)
+    await engine.runner.prompt(session_id, "go")
+    await one.asked(400)
+    one.go.set()
+    with anyio.fail_after(20):
+        await found.bell.wait()
+        await (engine.runner.stop(session_id) if ending == "stop" else engine.runner.close())
+    assert sum(found.saved) <= 2 * CHECKS_TOGETHER
 
 
 @pytest.mark.slow
@@ -212,84 +212,81 @@ async def test_others_get_their_turn_while_checks_begin(tmp_path: Path) -> None:
             await anyio.lowlevel.checkpoint()
             turn += 1
 
-    async with running(tmp_path, scenario=many(400)) as engine:
+    async with run_engine(tmp_path, scenario=many(400)) as engine:
         one = Noting()
         engine.executors.by_kind = {**engine.executors.by_kind, "mcp": one}
-        session_id = await begun(engine, [TOOL], max_calls_per_answer=400)
+        session_id = await create_session(engine, [TOOL], max_calls_per_answer=400)
         await engine.runner.prompt(session_id, "go")
         watching = asyncio.create_task(others())
         await one.asked(400)
         watching.cancel()
         one.go.set()
-        await rested(engine, session_id)
+        await wait_while_running(engine, session_id)
     assert max(begun_in.count(each) for each in begun_in) <= CHECKS_TOGETHER
 
 
-async def test_what_was_stopped_is_checked_when_the_run_goes_on(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        one = held(engine)
-        session_id = await begun(engine, [TOOL])
-        await engine.runner.prompt(session_id, "Use note")
-        await one.asked(1)
-        with anyio.fail_after(20):
-            await engine.runner.stop(session_id)
-        one.go.set()
-        assert not events_of(await engine.log.events(session_id), CallChecked)
-        await engine.runner.resume(session_id)
-        assert (await rested(engine, session_id)).state == "waiting"
+async def test_what_was_stopped_is_checked_when_the_run_goes_on(engine: Engine) -> None:
+    one = held(engine)
+    session_id = await create_session(engine, [TOOL])
+    await engine.runner.prompt(session_id, "Use note")
+    await one.asked(1)
+    with anyio.fail_after(20):
+        await engine.runner.stop(session_id)
+    one.go.set()
+    assert not events_of(await engine.log.events(session_id), CallChecked)
+    await engine.runner.resume(session_id)
+    assert (await wait_while_running(engine, session_id)).state == "waiting"
 
 
-async def test_a_decision_that_waits_for_a_server_holds_nobody_up(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        one = held(engine)
-        one.go.set()
-        session_id = await begun(engine, [TOOL])
-        await engine.runner.prompt(session_id, "Use note")
-        (call,) = (await rested(engine, session_id)).waiting
-        one.go.clear()
-        run = DecisionRequest("run", call.digest)
-        deciding = asyncio.create_task(engine.runner.decide(session_id, call.id, run))
-        await one.asked(2)
-        with anyio.fail_after(20):
-            assert await state(engine, session_id) == "waiting"
-            await engine.runner.stop(session_id)
-        one.go.set()
-        with anyio.fail_after(20), pytest.raises(Refused, match="was stopped"):
-            await deciding
-        assert not events_of(await engine.log.events(session_id), CallStarted)
+async def test_a_decision_that_waits_for_a_server_holds_nobody_up(engine: Engine) -> None:
+    one = held(engine)
+    one.go.set()
+    session_id = await create_session(engine, [TOOL])
+    await engine.runner.prompt(session_id, "Use note")
+    (call,) = (await wait_while_running(engine, session_id)).waiting
+    one.go.clear()
+    run = DecisionRequest("run", call.digest)
+    deciding = asyncio.create_task(engine.runner.decide(session_id, call.id, run))
+    await one.asked(2)
+    with anyio.fail_after(20):
+        assert await state(engine, session_id) == "waiting"
+        await engine.runner.stop(session_id)
+    one.go.set()
+    with anyio.fail_after(20), pytest.raises(Refused, match="was stopped"):
+        await deciding
+    assert not events_of(await engine.log.events(session_id), CallStarted)
 
 
-async def test_of_many_that_wait_one_decides_and_a_changed_one_is_told(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        one = held(engine)
-        one.go.set()
-        session_id = await begun(engine, [TOOL])
-        await engine.runner.prompt(session_id, "Use note")
-        (call,) = (await rested(engine, session_id)).waiting
-        one.code, before = "another", call.digest
-        with pytest.raises(Conflict, match="has changed"):
-            await engine.runner.decide(session_id, call.id, DecisionRequest("run", before))
-        (call,) = (await rested(engine, session_id)).waiting
-        assert call.digest != before
-        one.go.clear()
-        run = DecisionRequest("run", call.digest)
-        deciding = [
-            asyncio.create_task(engine.runner.decide(session_id, call.id, run)) for _ in range(5)
-        ]
-        await one.asked(7)
-        one.go.set()
-        with anyio.fail_after(20):
-            told = await asyncio.gather(*deciding, return_exceptions=True)
-        assert sorted(type(each).__name__ for each in told) == ["Conflict"] * 4 + ["NoneType"]
-        await rested(engine, session_id)
-        assert len(events_of(await engine.log.events(session_id), CallStarted)) == 1
+async def test_of_many_that_wait_one_decides_and_a_changed_one_is_told(engine: Engine) -> None:
+    one = held(engine)
+    one.go.set()
+    session_id = await create_session(engine, [TOOL])
+    await engine.runner.prompt(session_id, "Use note")
+    (call,) = (await wait_while_running(engine, session_id)).waiting
+    one.code, before = "another", call.digest
+    with pytest.raises(Conflict, match="has changed"):
+        await engine.runner.decide(session_id, call.id, DecisionRequest("run", before))
+    (call,) = (await wait_while_running(engine, session_id)).waiting
+    assert call.digest != before
+    one.go.clear()
+    run = DecisionRequest("run", call.digest)
+    deciding = [
+        asyncio.create_task(engine.runner.decide(session_id, call.id, run)) for _ in range(5)
+    ]
+    await one.asked(7)
+    one.go.set()
+    with anyio.fail_after(20):
+        told = await asyncio.gather(*deciding, return_exceptions=True)
+    assert sorted(type(each).__name__ for each in told) == ["Conflict"] * 4 + ["NoneType"]
+    await wait_while_running(engine, session_id)
+    assert len(events_of(await engine.log.events(session_id), CallStarted)) == 1
 
 
 async def test_nobody_sees_a_call_wait_that_a_rule_decides(tmp_path: Path) -> None:
     seen: list[str] = []
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         one = held(engine)
-        session_id = await begun(engine, [TOOL], rules=ALLOW_ALL)
+        session_id = await create_session(engine, [TOOL], rules=ALLOW_ALL)
 
         async def watch() -> None:
             """Is in line for the lock all the time, so that it has it after everybody."""
@@ -302,25 +299,25 @@ async def test_nobody_sees_a_call_wait_that_a_rule_decides(tmp_path: Path) -> No
         watching = asyncio.create_task(watch())
         one.go.set()
         with anyio.fail_after(20):
-            await until(engine, session_id, CallStarted)
+            await wait_for_event(engine, session_id, CallStarted)
         watching.cancel()
         await asyncio.wait([watching])
-        assert (await rested(engine, session_id)).state == "idle"
+        assert (await wait_while_running(engine, session_id)).state == "idle"
     assert set(seen) == {"running"}
 
 
-async def test_a_check_that_breaks_waits_for_a_person(tmp_path: Path) -> None:
+async def test_a_check_that_breaks_waits_for_a_person(start_engine: StartEngine) -> None:
     class Broken(Held):
         async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
             if not session:
                 return CallCheck(self.code)
             raise RuntimeError("a bug")
 
-    async with running(tmp_path) as engine:
-        engine.executors.by_kind = {**engine.executors.by_kind, "mcp": Broken()}
-        session_id = await begun(engine, [TOOL], rules=ALLOW_ALL)
-        await engine.runner.prompt(session_id, "Use note")
-        session = await rested(engine, session_id)
-        (call,) = session.calls()
-        assert (session.state, session.paused, call.status) == ("waiting", "", "waiting")
-        assert call.cautioned
+    engine = await start_engine()
+    engine.executors.by_kind = {**engine.executors.by_kind, "mcp": Broken()}
+    session_id = await create_session(engine, [TOOL], rules=ALLOW_ALL)
+    await engine.runner.prompt(session_id, "Use note")
+    session = await wait_while_running(engine, session_id)
+    (call,) = session.calls()
+    assert (session.state, session.paused, call.status) == ("waiting", "", "waiting")
+    assert call.cautioned

@@ -28,8 +28,9 @@ from playground.simulator.app import ENDS
 from playground.simulator.faults import FAULTS, FaultRow, meaningless
 from tests.clock import loop_clock, on_asyncio
 from tests.engine.boundary import Boundary, Exchange
-from tests.engine.running import begun, rested, running
+from tests.engines import create_session, run_engine
 from tests.tables import rest_slow
+from tests.waiting import wait_while_running
 
 pytestmark = pytest.mark.anyio
 Push = Callable[[float], None]
@@ -273,7 +274,7 @@ async def prompted(engine: Engine, protocol: str, fault: FaultRow) -> str:
     # Gemini's older models give their calls no ids, so that nothing could be wrong with these.
     model = "gemini-3-simulated" if protocol == "gemini" else "m"
     profile = Profile("sim", protocol, "sim:", model=model)  # type: ignore[arg-type]
-    session_id = await begun(engine, ["calculator"], profile=profile)
+    session_id = await create_session(engine, ["calculator"], profile=profile)
     async with engine.sessions.holding(session_id) as live:
         assert live.session.settings is not None
         live.session.settings = replace(live.session.settings, limits=limits)
@@ -396,10 +397,10 @@ async def test_each_fault_ends_as_people_expect(
     cases = [fault for fault in FAULTS if protocol in playing(fault, share)]
     wrong: dict[str, list[str]] = {}
     boundary = Boundary()
-    async with running(tmp_path, boundary=boundary) as engine:
+    async with run_engine(tmp_path, boundary=boundary) as engine:
 
         async def judge(fault: FaultRow, session_id: str) -> None:
-            session = await rested(engine, session_id)
+            session = await wait_while_running(engine, session_id)
             whole, packed = fault.name not in SHORTER, "content-encoding" in fault.headers
             found = differences(rows[fault.name], protocol, session)
             found += await boundary.wrongly_kept(

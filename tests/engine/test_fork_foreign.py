@@ -21,9 +21,10 @@ from playground.engine.engine import Engine
 from playground.engine.fork import ForkPlace, fork
 from playground.engine.import_session import harmless, import_session
 from playground.engine.recorded_model import play
-from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running
 from tests.engine.test_import_session import exported, hostile
 from tests.engine.test_recovery import Effects
+from tests.engines import ALLOW_ALL, StartEngine, create_session, events_of, run_prompt
+from tests.waiting import wait_while_running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]
 
@@ -92,7 +93,7 @@ async def test_no_call_of_a_file_runs_by_its_own_word(
         halted = await now(engine, child)
         assert halted.state in ("interrupted", "paused")
         await engine.runner.resume(child)
-        session = await rested(engine, child)
+        session = await wait_while_running(engine, child)
         call = session.call("1.1")
         assert (call.status, call.tool, call.decided, call.taken_back) == (
             *("waiting", None, None),
@@ -109,34 +110,33 @@ async def test_nor_where_its_turn_stands_at_the_end_only_later(tmp_path: Path) -
     async with effects.running(tmp_path) as engine:
         child = await fork(engine, await import_session(engine, data), ForkPlace())
         await engine.runner.retry(child)
-        session = await rested(engine, child)
+        session = await wait_while_running(engine, child)
         assert session.turns[1].dropped
         assert effects.ran == []
         assert session.call("1.1").tool is None
 
 
 @pytest.mark.parametrize("stopped", [False, True])
-async def test_a_rule_decides_no_call_of_the_copied_part(tmp_path: Path, stopped: bool) -> None:
+async def test_a_rule_decides_no_call_of_the_copied_part(stopped: bool, engine: Engine) -> None:
     """Whatever its times: a file may write them as it likes."""
-    async with running(tmp_path) as engine:
-        one = await asked(engine, "What is 17 * 23?", "calculator")
-        rows = [json.loads(row) for row in (await exported(engine, one.id)).splitlines()]
-        for row in rows:
-            if "at_ms" in row and "kind" in row:
-                row["at_ms"] = AT_MS
-        data = "\n".join(json.dumps(row) for row in rows).encode()
-        brought = await import_session(engine, with_lines(data, [STOPPED] if stopped else []))
-        if stopped:
-            await engine.runner.stop(one.id)
-        tools = settings_of(one).tools
-        await engine.rules.put("", [Rule("calculator", "run")], tools)
-        for settings in (None, replace(harmless(engine, settings_of(one)), tools=tools)):
-            for session_id in (one.id, brought):
-                child = await fork(engine, session_id, ForkPlace(), settings=settings)
-                if stopped:
-                    await engine.runner.resume(child)
-                session = await rested(engine, child)
-                assert [call.status for call in session.calls()] == ["waiting"]
+    one = await run_prompt(engine, "What is 17 * 23?", "calculator")
+    rows = [json.loads(row) for row in (await exported(engine, one.id)).splitlines()]
+    for row in rows:
+        if "at_ms" in row and "kind" in row:
+            row["at_ms"] = AT_MS
+    data = "\n".join(json.dumps(row) for row in rows).encode()
+    brought = await import_session(engine, with_lines(data, [STOPPED] if stopped else []))
+    if stopped:
+        await engine.runner.stop(one.id)
+    tools = settings_of(one).tools
+    await engine.rules.put("", [Rule("calculator", "run")], tools)
+    for settings in (None, replace(harmless(engine, settings_of(one)), tools=tools)):
+        for session_id in (one.id, brought):
+            child = await fork(engine, session_id, ForkPlace(), settings=settings)
+            if stopped:
+                await engine.runner.resume(child)
+            session = await wait_while_running(engine, child)
+            assert [call.status for call in session.calls()] == ["waiting"]
 
 
 async def test_a_prompt_after_a_stopped_fork_tells_that_its_calls_did_not_run(
@@ -149,7 +149,7 @@ async def test_a_prompt_after_a_stopped_fork_tells_that_its_calls_did_not_run(
         child = await fork(engine, brought, ForkPlace())
         assert (await now(engine, child)).state == "interrupted"
         await engine.runner.prompt(child, "Go on.")
-        session = await rested(engine, child)
+        session = await wait_while_running(engine, child)
         assert session.turn is not None
         assert "Not run" in session.turn.request.body
         assert effects.ran == []
@@ -163,9 +163,9 @@ async def test_one_decision_is_one_run(tmp_path: Path) -> None:
     effects = Effects()
     effects.hangs = False
     async with effects.running(tmp_path) as engine:
-        parent = await begun(engine, ["get_weather"])
+        parent = await create_session(engine, ["get_weather"])
         await engine.runner.prompt(parent, TWO)
-        first, second = (await rested(engine, parent)).calls()
+        first, second = (await wait_while_running(engine, parent)).calls()
         async with engine.sessions.holding(parent) as live:
             for call in live.session.calls():
                 call.parallel_safe = False  # the second is held behind the first
@@ -175,9 +175,9 @@ async def test_one_decision_is_one_run(tmp_path: Path) -> None:
         child = await fork(engine, parent, ForkPlace())
         for one in (child, parent):
             await engine.runner.resume(one)
-            card = (await rested(engine, one)).call(first.id).digest
+            card = (await wait_while_running(engine, one)).call(first.id).digest
             await engine.runner.decide(one, first.id, DecisionRequest("deny", card))
-            await rested(engine, one)
+            await wait_while_running(engine, one)
         assert [one.session for one in effects.ran] == [parent]
         stands = (await now(engine, child)).call(second.id)
         assert (stands.status, stands.decided) == ("waiting", None)
@@ -188,7 +188,7 @@ async def test_a_fork_in_the_moment_of_stop_begins(tmp_path: Path) -> None:
     """The run is stopped, and its call still ends."""
     effects = Effects()
     async with effects.running(tmp_path) as engine:
-        parent = await begun(engine, ["get_weather"], rules=ALLOW_ALL)
+        parent = await create_session(engine, ["get_weather"], rules=ALLOW_ALL)
         await engine.runner.prompt(parent, "What is the weather in Paris?")
         async with asyncio.timeout(40):
             await effects.begun.acquire()
@@ -202,61 +202,62 @@ async def test_a_fork_in_the_moment_of_stop_begins(tmp_path: Path) -> None:
         assert len(effects.ran) == 1
 
 
-async def test_no_cut_loses_the_mark_of_a_stranger(tmp_path: Path) -> None:
+async def test_no_cut_loses_the_mark_of_a_stranger(
+    tmp_path: Path, start_engine: StartEngine
+) -> None:
     """Wherever a fork is forked, two generations deep, what they wrote asks nobody."""
     data, _ = hostile(tmp_path, "http://127.0.0.1:9")
     forged = {**FORKED, "foreign": True, "parent_seq": 0}
-    async with running(tmp_path) as engine:
-        brought = await import_session(engine, with_lines(data, [RUN, STOPPED, forged]))
-        first = await fork(engine, brought, ForkPlace(), go=False)
-        for seq in range(1, (await now(engine, first)).seq + 1):
-            second = await fork(engine, first, ForkPlace(seq=seq), go=False)
-            end = (await now(engine, second)).seq
-            for place in {1, seq, seq + 1, end - 1, end}:
-                third = await fork(engine, second, ForkPlace(seq=min(place, end)), go=False)
-                for one in (second, third):
-                    session = await now(engine, one)
-                    settings = settings_of(session)
-                    assert settings.profile in engine.profiles()
-                    assert (settings.tools, settings.extra) == ((), {})
-                    assert all(call.tool is None for call in session.calls())
+    engine = await start_engine()
+    brought = await import_session(engine, with_lines(data, [RUN, STOPPED, forged]))
+    first = await fork(engine, brought, ForkPlace(), go=False)
+    for seq in range(1, (await now(engine, first)).seq + 1):
+        second = await fork(engine, first, ForkPlace(seq=seq), go=False)
+        end = (await now(engine, second)).seq
+        for place in {1, seq, seq + 1, end - 1, end}:
+            third = await fork(engine, second, ForkPlace(seq=min(place, end)), go=False)
+            for one in (second, third):
+                session = await now(engine, one)
+                settings = settings_of(session)
+                assert settings.profile in engine.profiles()
+                assert (settings.tools, settings.extra) == ((), {})
+                assert all(call.tool is None for call in session.calls())
 
 
 @pytest.mark.parametrize("generations", [0, 1, 2])
 async def test_play_takes_over_no_more_of_a_stranger_than_a_fork_does(
-    tmp_path: Path, generations: int
+    generations: int, engine: Engine
 ) -> None:
-    async with running(tmp_path) as engine:
-        one = await asked(engine, "What is 17 * 23?", "calculator", rules=ALLOW_ALL)
-        rows = [json.loads(row) for row in (await exported(engine, one.id)).splitlines()]
-        settings = next(row["settings"] for row in rows if row.get("kind") == "session_started")
-        settings["limits"]["max_turns"] = 1_000_000
-        settings["extra"] = {"mcp_servers": [{"type": "url", "url": "https://evil.example/"}]}
-        settings["params"] = {"temperature": "hot", "top_p": 0.5, "max_tokens": 1e400}
-        data = "\n".join(json.dumps(row) for row in rows).encode()
-        place = await import_session(engine, with_lines(data, []))
-        for _ in range(generations):
-            place = await fork(engine, place, ForkPlace(), go=False)
-        taken = settings_of(
-            await now(engine, await fork(engine, place, ForkPlace(turn=1), go=False))
-        )
-        played = settings_of(await now(engine, await play(engine, place, "0")))
-        for had in (taken, played):
-            assert (had.tools, dict(had.extra)) == ((), {})
-            assert had.params == {"top_p": 0.5}
-            assert had.limits == Limits()
-        assert played.profile.recorded == place
-        own = settings_of(await now(engine, await play(engine, one.id, "0")))
-        assert [tool.name for tool in own.tools] == ["calculator"]
+    one = await run_prompt(engine, "What is 17 * 23?", "calculator", rules=ALLOW_ALL)
+    rows = [json.loads(row) for row in (await exported(engine, one.id)).splitlines()]
+    settings = next(row["settings"] for row in rows if row.get("kind") == "session_started")
+    settings["limits"]["max_turns"] = 1_000_000
+    settings["extra"] = {"mcp_servers": [{"type": "url", "url": "https://evil.example/"}]}
+    settings["params"] = {"temperature": "hot", "top_p": 0.5, "max_tokens": 1e400}
+    data = "\n".join(json.dumps(row) for row in rows).encode()
+    place = await import_session(engine, with_lines(data, []))
+    for _ in range(generations):
+        place = await fork(engine, place, ForkPlace(), go=False)
+    taken = settings_of(await now(engine, await fork(engine, place, ForkPlace(turn=1), go=False)))
+    played = settings_of(await now(engine, await play(engine, place, "0")))
+    for had in (taken, played):
+        assert (had.tools, dict(had.extra)) == ((), {})
+        assert had.params == {"top_p": 0.5}
+        assert had.limits == Limits()
+    assert played.profile.recorded == place
+    own = settings_of(await now(engine, await play(engine, one.id, "0")))
+    assert [tool.name for tool in own.tools] == ["calculator"]
 
 
-async def test_nothing_of_a_copied_part_begins_before_continue(tmp_path: Path) -> None:
+async def test_nothing_of_a_copied_part_begins_before_continue(
+    tmp_path: Path, start_engine: StartEngine
+) -> None:
     data, _ = hostile(tmp_path, "http://127.0.0.1:9")
-    async with running(tmp_path) as engine:
-        brought = await import_session(engine, with_lines(data, [RUN, STOPPED]))
-        child = await fork(engine, brought, ForkPlace())
-        await engine.runner.advance(child)
-        mark = (await now(engine, child)).forks[-1][0]
-        after = await engine.log.events(child, mark)
-        assert after == []
-        assert not events_of(await engine.log.events(child), CallStarted)
+    engine = await start_engine()
+    brought = await import_session(engine, with_lines(data, [RUN, STOPPED]))
+    child = await fork(engine, brought, ForkPlace())
+    await engine.runner.advance(child)
+    mark = (await now(engine, child)).forks[-1][0]
+    after = await engine.log.events(child, mark)
+    assert after == []
+    assert not events_of(await engine.log.events(child), CallStarted)

@@ -23,8 +23,10 @@ from playground.protocols.raw_json import Quoted
 from playground.render.wire_rows import WireRows
 from playground.store import log as logs
 from playground.store.search import parse_query, search
-from tests.engine.running import ALLOW_ALL, asked, older, rested, running
+from tests.databases import downgrade_database
+from tests.engines import ALLOW_ALL, run_engine, run_prompt
 from tests.tables import rest_slow
+from tests.waiting import wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -54,11 +56,11 @@ def places(parent: Session) -> list[tuple[ForkPlace, str | None, DecisionRequest
 async def story(engine: Engine, profile: str) -> Session:
     """Two prompts, each with calls that ran and an answer to them; with thinking where there is."""
     params = {"thinking": "low"}
-    first = await asked(
+    first = await run_prompt(
         engine, TWO, "get_weather", asked_profile=profile, rules=ALLOW_ALL, params=params
     )
     await engine.runner.prompt(first.id, "What is the weather in Berlin?")
-    whole = await rested(engine, first.id)
+    whole = await wait_while_running(engine, first.id)
     assert [len(turn.calls) for turn in whole.turns] == [2, 0, 1, 0], "the story is another one"
     return whole
 
@@ -109,7 +111,7 @@ async def check(
 ) -> None:
     """That the fork shares what was recorded, begins with the bytes, and left the parent alone."""
     assert await rows(engine, parent_id) == before
-    child = await rested(engine, child_id)
+    child = await wait_while_running(engine, child_id)
     seq, forked = child.forks[-1]
     shared = sum(turn.seq < seq for turn in child.turns)
     own = {row[1] for row in (await rows(engine, child_id))["chunks"]}
@@ -143,36 +145,33 @@ async def check_each_event(engine: Engine, parent: Session, sent: Sequence[str])
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", rest_slow(PROTOCOLS))
 async def test_whatever_the_place_the_bytes_go_on_and_the_parent_stays(
-    tmp_path: Path, profile: str
+    profile: str, engine: Engine
 ) -> None:
-    async with running(tmp_path) as engine:
-        parent = await story(engine, profile)
-        sent, before = await bodies(engine, parent.id), await rows(engine, parent.id)
-        assert len(sent) == 4
-        assert all(begins_with(*pair) for pair in zip(sent[1:], sent, strict=False))
-        first, _, third = [call.id for call in parent.calls()]
-        await check_each_event(engine, parent, sent)
-        for place, text, decision in places(parent)[:: 1 if profile == PROTOCOLS[0] else 4]:
-            child = await fork(engine, parent.id, place, text=text, asked=decision)
-            await check(engine, parent.id, child, sent, before)
-            again = await bodies(engine, child)
-            match place:
-                case ForkPlace(turn=number) if number:
-                    assert again[number - 1] == sent[number - 1]
-                case ForkPlace(call=call) if (
-                    call == first
-                ):  # the model's own turn, too, is as it was
-                    assert in_common(again[1], sent[1]) >= len(messages(sent[0])) + 1
-                    assert "Frogs." in again[1]
-        # And a fork of a fork, which shares with both.
-        answer = DecisionRequest("answer", text="Snow.")
-        child = await fork(engine, parent.id, ForkPlace(call=third), asked=answer)
-        await rested(engine, child)
-        kept, told = await rows(engine, child), await bodies(engine, child)
-        grandchild = await fork(engine, child, ForkPlace(turn=4))
-        await check(engine, child, grandchild, told, kept)
-        assert (await bodies(engine, grandchild))[3] == told[3]
-        assert await rows(engine, parent.id) == before
+    parent = await story(engine, profile)
+    sent, before = await bodies(engine, parent.id), await rows(engine, parent.id)
+    assert len(sent) == 4
+    assert all(begins_with(*pair) for pair in zip(sent[1:], sent, strict=False))
+    first, _, third = [call.id for call in parent.calls()]
+    await check_each_event(engine, parent, sent)
+    for place, text, decision in places(parent)[:: 1 if profile == PROTOCOLS[0] else 4]:
+        child = await fork(engine, parent.id, place, text=text, asked=decision)
+        await check(engine, parent.id, child, sent, before)
+        again = await bodies(engine, child)
+        match place:
+            case ForkPlace(turn=number) if number:
+                assert again[number - 1] == sent[number - 1]
+            case ForkPlace(call=call) if call == first:  # the model's own turn, too, is as it was
+                assert in_common(again[1], sent[1]) >= len(messages(sent[0])) + 1
+                assert "Frogs." in again[1]
+    # And a fork of a fork, which shares with both.
+    answer = DecisionRequest("answer", text="Snow.")
+    child = await fork(engine, parent.id, ForkPlace(call=third), asked=answer)
+    await wait_while_running(engine, child)
+    kept, told = await rows(engine, child), await bodies(engine, child)
+    grandchild = await fork(engine, child, ForkPlace(turn=4))
+    await check(engine, child, grandchild, told, kept)
+    assert (await bodies(engine, grandchild))[3] == told[3]
+    assert await rows(engine, parent.id) == before
 
 
 async def test_a_fork_is_found_by_the_tools_that_were_called_before_its_place(
@@ -180,8 +179,8 @@ async def test_a_fork_is_found_by_the_tools_that_were_called_before_its_place(
 ) -> None:
     """And by no others; one that an earlier version wrote down with all of its parent's is put
     right when the database is opened."""
-    async with running(tmp_path) as engine:
-        parent = await asked(engine, "Weather in Paris?", "get_weather", rules=ALLOW_ALL)
+    async with run_engine(tmp_path) as engine:
+        parent = await run_prompt(engine, "Weather in Paris?", "get_weather", rules=ALLOW_ALL)
         place = {"before": ForkPlace(prompt=1), "call": ForkPlace(turn=2), "end": ForkPlace()}
         forks = {
             name: await fork(engine, parent.id, at, go=False, text="Hi" if name != "call" else None)
@@ -191,8 +190,8 @@ async def test_a_fork_is_found_by_the_tools_that_were_called_before_its_place(
         assert await called(engine) == expected
         assert await differences(engine) == []
     wrong = f"INSERT INTO called VALUES ('{forks['before']}', 'get_weather')"
-    older(tmp_path / "test.db", wrong)
-    async with running(tmp_path) as engine:
+    downgrade_database(tmp_path / "test.db", wrong)
+    async with run_engine(tmp_path) as engine:
         assert await called(engine) == expected
         assert await differences(engine) == []
 
@@ -210,21 +209,20 @@ async def differences(engine: Engine) -> list[Difference]:
 
 
 async def test_the_wire_is_read_in_portions_of_any_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, engine: Engine
 ) -> None:
     """Its rows are those of all bytes read at once, of a session and of its fork."""
-    async with running(tmp_path) as engine:
-        parent = await asked(engine, TWO, "get_weather", rules=ALLOW_ALL)
-        child_id = await fork(engine, parent.id, ForkPlace(), text="And the weather in Oslo?")
-        await rested(engine, child_id)
-        for session_id in (parent.id, child_id):
-            whole = WireRows()
-            _follow(whole, await engine.log.events(session_id), await engine.log.chunks(session_id))
-            async with engine.sessions.holding(session_id) as live:
-                for size in (1, 3, 4096):
-                    monkeypatch.setattr(logs, "PORTION", size)
-                    live.wire = None
-                    assert _told(await engine.sessions.wire(live)) == _told(whole)
+    parent = await run_prompt(engine, TWO, "get_weather", rules=ALLOW_ALL)
+    child_id = await fork(engine, parent.id, ForkPlace(), text="And the weather in Oslo?")
+    await wait_while_running(engine, child_id)
+    for session_id in (parent.id, child_id):
+        whole = WireRows()
+        _follow(whole, await engine.log.events(session_id), await engine.log.chunks(session_id))
+        async with engine.sessions.holding(session_id) as live:
+            for size in (1, 3, 4096):
+                monkeypatch.setattr(logs, "PORTION", size)
+                live.wire = None
+                assert _told(await engine.sessions.wire(live)) == _told(whole)
 
 
 def _told(wire: WireRows) -> list[Any]:

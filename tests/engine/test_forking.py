@@ -20,8 +20,9 @@ from playground.engine.fork import ForkPlace, fork, what_if
 from playground.engine.manage_sessions import purge
 from playground.engine.tool_runs import idempotency_key
 from playground.store.log import family
-from tests.engine.running import ALLOW_ALL, asked, begun, rested, running
 from tests.engine.test_recovery import NOTE, Effects
+from tests.engines import ALLOW_ALL, StartEngine, create_session, run_engine, run_prompt
+from tests.waiting import wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -33,14 +34,14 @@ BETWEEN = ForkPlace(seq=-1)
 
 @pytest.fixture(scope="module")
 async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
-    async with running(tmp_path_factory.mktemp("forking")) as one:
+    async with run_engine(tmp_path_factory.mktemp("forking")) as one:
         yield one
 
 
 @pytest.fixture(scope="module")
 async def parent(engine: Engine) -> Session:
     """One call that a rule ran, and the answer to it."""
-    return await asked(engine, "Weather in Paris?", "get_weather", rules=ALLOW_ALL)
+    return await run_prompt(engine, "Weather in Paris?", "get_weather", rules=ALLOW_ALL)
 
 
 async def bodies(engine: Engine, session_id: str) -> list[str]:
@@ -53,13 +54,15 @@ async def kept(engine: Engine, session_id: str) -> Any:
     return log, await engine.log.chunks(session_id)
 
 
-async def test_another_prompt_keeps_what_stood_before_it(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        parent = await asked(engine, "Weather in Paris?", "get_weather", rules=ALLOW_ALL)
-        place = ForkPlace(prompt=1)
-        child = await rested(engine, await fork(engine, parent.id, place, text="Hello there"))
-        first = json.loads((await bodies(engine, child.id))[0])
-        assert first["messages"][0]["content"][-1]["text"] == "Hello there"
+async def test_another_prompt_keeps_what_stood_before_it(start_engine: StartEngine) -> None:
+    engine = await start_engine()
+    parent = await run_prompt(engine, "Weather in Paris?", "get_weather", rules=ALLOW_ALL)
+    place = ForkPlace(prompt=1)
+    child = await wait_while_running(
+        engine, await fork(engine, parent.id, place, text="Hello there")
+    )
+    first = json.loads((await bodies(engine, child.id))[0])
+    assert first["messages"][0]["content"][-1]["text"] == "Hello there"
 
 
 async def halted(engine: Engine, session_id: str) -> Session:
@@ -110,12 +113,12 @@ async def test_a_call_is_open_to_a_person_alone(engine: Engine, parent: Session)
         rules = engine.rules.of(parent.id)
         assert rules
         old = live.session.call(CALL.call)
-    child = await rested(engine, await fork(engine, parent.id, CALL))
+    child = await wait_while_running(engine, await fork(engine, parent.id, CALL))
     assert child.state == "waiting"
     assert engine.rules.of(child.id) == ()
     await engine.rules.put(child.id, ALLOW_ALL, child.settings.tools if child.settings else ())
     await engine.runner.advance(child.id)
-    call = (await rested(engine, child.id)).call(CALL.call)
+    call = (await wait_while_running(engine, child.id)).call(CALL.call)
     assert call.status == "waiting"
     assert call.digest != old.digest
     with pytest.raises(Conflict, match="out of date"):
@@ -126,7 +129,7 @@ async def test_a_call_is_open_to_a_person_alone(engine: Engine, parent: Session)
     await engine.runner.decide(
         child.id, call.id, DecisionRequest("answer", call.digest, text="Frogs.")
     )
-    assert (await rested(engine, child.id)).state == "idle"
+    assert (await wait_while_running(engine, child.id)).state == "idle"
 
 
 @pytest.mark.parametrize(
@@ -142,12 +145,12 @@ async def test_a_call_is_open_to_a_person_alone(engine: Engine, parent: Session)
 async def test_nothing_is_sent_or_run_before_continue(
     engine: Engine, parent: Session, place: ForkPlace, more: Any
 ) -> None:
-    child = await rested(engine, await fork(engine, parent.id, place, go=False, **more))
+    child = await wait_while_running(engine, await fork(engine, parent.id, place, go=False, **more))
     assert (child.state, child.paused) == ("paused", "fork")
     log = await engine.log.events(child.id, child.forks[-1][0])
     assert not any(isinstance(one.event, RequestSent | CallStarted) for one in log)
     await engine.runner.resume(child.id)
-    assert (await rested(engine, child.id)).state in ("idle", "waiting")
+    assert (await wait_while_running(engine, child.id)).state in ("idle", "waiting")
 
 
 async def test_alternatives_to_one_call_go_on_by_themselves(
@@ -158,7 +161,7 @@ async def test_alternatives_to_one_call_go_on_by_themselves(
         DecisionRequest("answer", text="No.", is_error=True),
     ]
     made = await what_if(engine, parent.id, CALL.call, answers)
-    told = [(await rested(engine, one)).call(CALL.call).result for one in made]
+    told = [(await wait_while_running(engine, one)).call(CALL.call).result for one in made]
     assert [(one.text, one.is_error) for one in told if one] == [("Frogs.", False), ("No.", True)]
 
 
@@ -190,19 +193,19 @@ async def test_alternatives_are_made_all_or_none(
 async def test_the_parent_may_be_at_work_stopped_or_cut(tmp_path: Path) -> None:
     effects = Effects()
     async with effects.running(tmp_path) as engine:
-        parent = await begun(engine, [NOTE], rules=ALLOW_ALL)
+        parent = await create_session(engine, [NOTE], rules=ALLOW_ALL)
         await engine.runner.prompt(parent, "Use note")
         async with asyncio.timeout(40):
             await effects.begun.acquire()
         children = [await fork(engine, parent, ForkPlace(), asked=None) for _ in range(2)]
         for one in children:  # the call that runs there is open here; nobody runs it twice
-            child = await rested(engine, one)
+            child = await wait_while_running(engine, one)
             assert [call.status for call in child.calls()] == ["waiting"]
         assert (await halted(engine, parent)).state == "running"
         await engine.runner.stop(parent)
-        after_stop = await rested(engine, await fork(engine, parent, ForkPlace()))
+        after_stop = await wait_while_running(engine, await fork(engine, parent, ForkPlace()))
         assert after_stop.state == "interrupted"
-        cut_short = await begun(engine, [NOTE], rules=ALLOW_ALL)
+        cut_short = await create_session(engine, [NOTE], rules=ALLOW_ALL)
         await engine.runner.prompt(cut_short, "Use note")
         async with asyncio.timeout(40):
             await effects.begun.acquire()
@@ -212,7 +215,7 @@ async def test_the_parent_may_be_at_work_stopped_or_cut(tmp_path: Path) -> None:
         asked = DecisionRequest("run", arguments='{"text": "again"}')
         call = next((await halted(engine, cut_short)).calls())
         assert call.status == "interrupted"
-        child = await rested(
+        child = await wait_while_running(
             engine, await fork(engine, cut_short, ForkPlace(call=call.id), asked=asked)
         )
         assert [one.arguments for one in effects.ran[count:]] == ['{"text": "again"}']
@@ -226,16 +229,20 @@ async def test_of_somebody_elses_session_nothing_is_taken_over_that_acts(
     async with engine.sessions.holding(parent.id) as live:
         live.own = False
     try:
-        child = await rested(engine, await fork(engine, parent.id, CALL))
+        child = await wait_while_running(engine, await fork(engine, parent.id, CALL))
         assert child.settings is not None
         assert child.settings.tools == ()
         assert child.call(CALL.call).malformed
         # Nor by a fork of the fork, from before that was made.
-        again = await rested(engine, await fork(engine, child.id, ForkPlace(turn=1), go=False))
+        again = await wait_while_running(
+            engine, await fork(engine, child.id, ForkPlace(turn=1), go=False)
+        )
         assert again.settings is not None
         assert again.settings.tools == ()
         assert again.forks[-1][1].foreign
-        last = await rested(engine, await fork(engine, again.id, ForkPlace(prompt=1), text="Hello"))
+        last = await wait_while_running(
+            engine, await fork(engine, again.id, ForkPlace(prompt=1), text="Hello")
+        )
         assert last.settings is not None
         assert last.settings.tools == ()
     finally:
@@ -243,14 +250,14 @@ async def test_of_somebody_elses_session_nothing_is_taken_over_that_acts(
             live.own = True
 
 
-async def test_what_is_shared_outlives_the_parent(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        parent = await asked(engine, "Weather in Paris?", "get_weather", rules=ALLOW_ALL)
-        child = await rested(engine, await fork(engine, parent.id, ForkPlace(turn=2)))
-        grandchild = await rested(engine, await fork(engine, child.id, ForkPlace(turn=2)))
-        before = {one: await kept(engine, one) for one in (child.id, grandchild.id)}
-        for gone in (parent.id, child.id):
-            await engine.runner.delete(gone)
-            await purge(engine, [gone])
-        assert await kept(engine, grandchild.id) == before[grandchild.id]
-        assert [one.id for one in await family(engine.database, grandchild.id)] == [grandchild.id]
+async def test_what_is_shared_outlives_the_parent(start_engine: StartEngine) -> None:
+    engine = await start_engine()
+    parent = await run_prompt(engine, "Weather in Paris?", "get_weather", rules=ALLOW_ALL)
+    child = await wait_while_running(engine, await fork(engine, parent.id, ForkPlace(turn=2)))
+    grandchild = await wait_while_running(engine, await fork(engine, child.id, ForkPlace(turn=2)))
+    before = {one: await kept(engine, one) for one in (child.id, grandchild.id)}
+    for gone in (parent.id, child.id):
+        await engine.runner.delete(gone)
+        await purge(engine, [gone])
+    assert await kept(engine, grandchild.id) == before[grandchild.id]
+    assert [one.id for one in await family(engine.database, grandchild.id)] == [grandchild.id]

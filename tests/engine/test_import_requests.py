@@ -12,11 +12,12 @@ import pytest
 from playground.core.errors import BadInput, Refused
 from playground.core.session import Prompt
 from playground.engine import export_session
+from playground.engine.engine import Engine
 from playground.engine.fork import ForkPlace, fork
 from playground.engine.import_session import import_session
 from playground.exchange.export_formats import EXPORTS
 from playground.exchange.requests_export import encode_request
-from tests.engine.running import running
+from tests.engines import StartEngine, run_engine
 from tests.exchange.test_agents import CLAUDE_CODE, OPENCODE, same
 from tests.exchange.test_requests_import import CHAT, CLAUDE
 
@@ -34,25 +35,24 @@ KEY = "sk-ant-api03-" + "Ab9" * 12
     ],
 )
 async def test_a_request_is_kept_and_goes_on_as_a_fork_without_its_tools(
-    tmp_path: Path, text: str, profile: str
+    text: str, profile: str, engine: Engine
 ) -> None:
-    async with running(tmp_path) as engine:
-        session_id = await import_session(engine, text.encode())
-        async with engine.sessions.holding(session_id) as live:
-            assert (live.own, live.session.state) == (False, "paused")
-            assert live.title
-            settings = live.session.settings
-            assert settings is not None
-            assert settings.profile.name == profile
-        with pytest.raises(Refused):
-            await engine.runner.resume(session_id)
-        child = await fork(engine, session_id, ForkPlace(), go=False)
-        async with engine.sessions.holding(child) as live:
-            assert live.session.settings is not None
-            assert (live.session.settings.tools, live.session.state) == ((), "paused")
+    session_id = await import_session(engine, text.encode())
+    async with engine.sessions.holding(session_id) as live:
+        assert (live.own, live.session.state) == (False, "paused")
+        assert live.title
+        settings = live.session.settings
+        assert settings is not None
+        assert settings.profile.name == profile
+    with pytest.raises(Refused):
+        await engine.runner.resume(session_id)
+    child = await fork(engine, session_id, ForkPlace(), go=False)
+    async with engine.sessions.holding(child) as live:
+        assert live.session.settings is not None
+        assert (live.session.settings.tools, live.session.state) == ((), "paused")
 
 
-async def test_an_archive_brings_its_bytes_and_no_key(tmp_path: Path) -> None:
+async def test_an_archive_brings_its_bytes_and_no_key(start_engine: StartEngine) -> None:
     said = {"message": {"content": f"Hi {KEY}"}, "finish_reason": "stop", "index": 0}
     answer = json.dumps({"choices": [said]})
     entry: dict[str, Any] = {
@@ -63,48 +63,44 @@ async def test_an_archive_brings_its_bytes_and_no_key(tmp_path: Path) -> None:
         },
         "response": {"status": 200, "content": {"text": answer}},
     }
-    async with running(tmp_path) as engine:
-        session_id = await import_session(
-            engine, json.dumps({"log": {"entries": [entry]}}).encode()
-        )
-        (chunk,) = await engine.log.chunks(session_id)
-        assert chunk.data == answer.replace(KEY, "*" * len(KEY)).encode()
-        closed = (await engine.log.recordings(session_id))[chunk.recording]
-        assert closed.sha256 == hashlib.sha256(chunk.data).hexdigest()
-        assert [answer[start:end] for start, end in closed.masked] == [KEY]
-        assert KEY not in repr(await engine.log.events(session_id))
+    engine = await start_engine()
+    session_id = await import_session(engine, json.dumps({"log": {"entries": [entry]}}).encode())
+    (chunk,) = await engine.log.chunks(session_id)
+    assert chunk.data == answer.replace(KEY, "*" * len(KEY)).encode()
+    closed = (await engine.log.recordings(session_id))[chunk.recording]
+    assert closed.sha256 == hashlib.sha256(chunk.data).hexdigest()
+    assert [answer[start:end] for start, end in closed.masked] == [KEY]
+    assert KEY not in repr(await engine.log.events(session_id))
 
 
-async def test_what_is_none_of_it_says_what_can_be_brought(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        with pytest.raises(BadInput, match="Import a session that was exported"):
-            await import_session(engine, b"hello")
-        assert await engine.log.summaries() == []
+async def test_what_is_none_of_it_says_what_can_be_brought(engine: Engine) -> None:
+    with pytest.raises(BadInput, match="Import a session that was exported"):
+        await import_session(engine, b"hello")
+    assert await engine.log.summaries() == []
 
 
-async def test_a_request_of_an_agent_is_kept_forked_and_exported(tmp_path: Path) -> None:
+async def test_a_request_of_an_agent_is_kept_forked_and_exported(engine: Engine) -> None:
     """With its messages of the system where they were, in the form that they came in."""
-    async with running(tmp_path) as engine:
-        first = await import_session(engine, json.dumps(CLAUDE_CODE).encode())
-        whole = await export_session.read_bundle(engine, first)
-        assert whole.title.startswith("<reminder>")
-        sent = json.loads(encode_request(whole.session, "anthropic", None).body)
-        assert same("anthropic", sent) == same("anthropic", CLAUDE_CODE)
-        again = await import_session(engine, EXPORTS["jsonl"].write(whole).data)
-        copy = await export_session.read_bundle(engine, again)
-        assert [one.event for one in copy.log] == [one.event for one in whole.log]
-        child = await fork(engine, again, ForkPlace(), go=False)
-        own = (await export_session.read_bundle(engine, child)).session
-        sent = json.loads(encode_request(own, "anthropic", None).body)
-        assert sent["system"] == CLAUDE_CODE["system"]
-        said = [one["role"] for one in sent["messages"]]
-        assert said == [one["role"] for one in CLAUDE_CODE["messages"]]
-        assert sent["messages"][0] == CLAUDE_CODE["messages"][0]
-        assert "tools" not in sent
-        edited = await fork(engine, again, ForkPlace(prompt=4), text="Plan mode is on.", go=False)
-        last = (await export_session.read_bundle(engine, edited)).session.items[-1]
-        assert isinstance(last, Prompt)
-        assert (last.role, last.text, last.form) == ("system", "Plan mode is on.", {})
+    first = await import_session(engine, json.dumps(CLAUDE_CODE).encode())
+    whole = await export_session.read_bundle(engine, first)
+    assert whole.title.startswith("<reminder>")
+    sent = json.loads(encode_request(whole.session, "anthropic", None).body)
+    assert same("anthropic", sent) == same("anthropic", CLAUDE_CODE)
+    again = await import_session(engine, EXPORTS["jsonl"].write(whole).data)
+    copy = await export_session.read_bundle(engine, again)
+    assert [one.event for one in copy.log] == [one.event for one in whole.log]
+    child = await fork(engine, again, ForkPlace(), go=False)
+    own = (await export_session.read_bundle(engine, child)).session
+    sent = json.loads(encode_request(own, "anthropic", None).body)
+    assert sent["system"] == CLAUDE_CODE["system"]
+    said = [one["role"] for one in sent["messages"]]
+    assert said == [one["role"] for one in CLAUDE_CODE["messages"]]
+    assert sent["messages"][0] == CLAUDE_CODE["messages"][0]
+    assert "tools" not in sent
+    edited = await fork(engine, again, ForkPlace(prompt=4), text="Plan mode is on.", go=False)
+    last = (await export_session.read_bundle(engine, edited)).session.items[-1]
+    assert isinstance(last, Prompt)
+    assert (last.role, last.text, last.form) == ("system", "Plan mode is on.", {})
 
 
 @pytest.mark.parametrize("body", [CLAUDE_CODE, OPENCODE], ids=["anthropic", "openai_chat"])
@@ -113,7 +109,7 @@ async def test_a_brought_request_is_exported_for_others(
 ) -> None:
     """What was only brought has no turn that was sent; the next request is what it says."""
     body = {**body, "messages": body["messages"][:2]}
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         whole = await export_session.read_bundle(
             engine, await import_session(engine, json.dumps(body).encode())
         )

@@ -39,9 +39,11 @@ from playground.engine.manage_sessions import purge
 from playground.engine.verify import Difference, verify
 from playground.exchange import html
 from playground.exchange.bundle import SessionBundle, write_session
-from tests.engine.running import ALLOW_ALL, asked, older, rested, running
+from tests.databases import downgrade_database
+from tests.engines import ALLOW_ALL, StartEngine, run_engine, run_prompt
 from tests.factories import DIGEST, Log, turn_with_calls
 from tests.factories import settings as made
+from tests.waiting import wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -61,43 +63,38 @@ async def exported(engine: Engine, session_id: str) -> bytes:
 
 
 @pytest.mark.parametrize("profile", ["simulator", "simulator-ollama"])
-async def test_what_was_brought_is_exported_as_it_came(tmp_path: Path, profile: str) -> None:
-    async with running(tmp_path) as engine:
-        tools = ("get_weather", "calculator")
-        more: dict[str, Any] = {"asked_profile": profile, "rules": ALLOW_ALL}
-        one = await asked(engine, "Weather in Paris?", *tools, **more)
-        child = await rested(engine, await fork(engine, one.id, ForkPlace(turn=2)))
-        for session_id in (one.id, child.id):
-            data = await exported(engine, session_id)
-            again = await import_session(engine, data)
-            assert again != session_id
-            assert lines(await exported(engine, again)) == lines(data)
-        assert len(lines(data)) > len((await read_bundle(engine, child.id)).log), (
-            "recordings are whole"
-        )
+async def test_what_was_brought_is_exported_as_it_came(profile: str, engine: Engine) -> None:
+    tools = ("get_weather", "calculator")
+    more: dict[str, Any] = {"asked_profile": profile, "rules": ALLOW_ALL}
+    one = await run_prompt(engine, "Weather in Paris?", *tools, **more)
+    child = await wait_while_running(engine, await fork(engine, one.id, ForkPlace(turn=2)))
+    for session_id in (one.id, child.id):
+        data = await exported(engine, session_id)
+        again = await import_session(engine, data)
+        assert again != session_id
+        assert lines(await exported(engine, again)) == lines(data)
+    assert len(lines(data)) > len((await read_bundle(engine, child.id)).log), "recordings are whole"
 
 
 @pytest.mark.parametrize(
     "fault", ["cut-mid-args", "http-500", "invalid-utf8", "args-lone-surrogate"]
 )
-async def test_faults_come_back_too(tmp_path: Path, fault: str) -> None:
-    async with running(tmp_path) as engine:
-        one = await asked(engine, f"/fault {fault} What is 17 * 23?", "calculator", max_retries=0)
-        data = await exported(engine, one.id)
-        again = await import_session(engine, data)
-        assert lines(await exported(engine, again)) == lines(data)
+async def test_faults_come_back_too(fault: str, engine: Engine) -> None:
+    one = await run_prompt(engine, f"/fault {fault} What is 17 * 23?", "calculator", max_retries=0)
+    data = await exported(engine, one.id)
+    again = await import_session(engine, data)
+    assert lines(await exported(engine, again)) == lines(data)
 
 
-async def test_a_bad_line_leaves_nothing(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        one = await asked(engine, "hello")
-        data = await exported(engine, one.id)
-        with pytest.raises(BadInput, match="Line 3 "):
-            await import_session(engine, data.replace(b'"seq": 2', b'"seq": 9', 1))
-        for table in ("sessions", "events", "chunks", "recordings"):
-            column = "id" if table == "sessions" else "session"
-            rows = await engine.database.rows(f"SELECT DISTINCT {column} FROM {table}")
-            assert {row[0] for row in rows} <= {one.id}
+async def test_a_bad_line_leaves_nothing(engine: Engine) -> None:
+    one = await run_prompt(engine, "hello")
+    data = await exported(engine, one.id)
+    with pytest.raises(BadInput, match="Line 3 "):
+        await import_session(engine, data.replace(b'"seq": 2', b'"seq": 9', 1))
+    for table in ("sessions", "events", "chunks", "recordings"):
+        column = "id" if table == "sessions" else "session"
+        rows = await engine.database.rows(f"SELECT DISTINCT {column} FROM {table}")
+        assert {row[0] for row in rows} <= {one.id}
 
 
 def hostile(tmp_path: Path, url: str) -> tuple[bytes, Path]:
@@ -122,7 +119,7 @@ async def test_nothing_is_asked_run_or_written_by_a_file(tmp_path: Path) -> None
 
     server = await asyncio.start_server(trap, "127.0.0.1", 0)
     data, marker = hostile(tmp_path, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-    async with server, running(tmp_path) as engine:
+    async with server, run_engine(tmp_path) as engine:
         session_id = await import_session(engine, data)
         await engine.rules.put(session_id, ALLOW_ALL, ())
         await engine.runner.advance(session_id)
@@ -151,7 +148,7 @@ async def test_nothing_is_asked_run_or_written_by_a_file(tmp_path: Path) -> None
         assert settings.extra == {}
         assert settings.profile in engine.profiles()
         assert settings.profile.base_url == "sim:"
-    async with running(tmp_path) as engine:  # a start recovers what is one's own
+    async with run_engine(tmp_path) as engine:  # a start recovers what is one's own
         assert lines(await exported(engine, session_id)) == lines(data)
     assert asked_for == []
     assert not marker.exists()
@@ -160,10 +157,10 @@ async def test_nothing_is_asked_run_or_written_by_a_file(tmp_path: Path) -> None
 async def test_it_can_be_deleted_as_it_is(tmp_path: Path) -> None:
     log = Log().start().prompt().request()  # an answer was under way when it was exported
     data = write_session(SessionBundle(log.session(), "T", log.events, tags=("b", "a"))).data
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         session_id = await import_session(engine, data)
         assert await engine.log.tags(session_id) == ["a", "b"]
-    async with running(tmp_path) as engine:  # a start closes what was cut of one's own alone
+    async with run_engine(tmp_path) as engine:  # a start closes what was cut of one's own alone
         await engine.runner.delete(session_id)
         whole = await read_bundle(engine, session_id)
     assert whole.log == log.events
@@ -173,7 +170,7 @@ async def test_a_key_of_ours_in_a_file_is_not_kept(tmp_path: Path) -> None:
     key = "sk-ours-0123456789abcdef"
     log = Log().start().add(PromptAdded(f"it is {key}, not sk-other-0123456789abcdef"))
     data = write_session(SessionBundle(log.session(), "T", log.events)).data
-    async with running(tmp_path, environment={"OPENAI_API_KEY": key}) as engine:
+    async with run_engine(tmp_path, environment={"OPENAI_API_KEY": key}) as engine:
         session_id = await import_session(engine, data)
         await engine.runner.advance(session_id)  # a prompt waits there that nobody sends
         whole = await read_bundle(engine, session_id)
@@ -183,33 +180,35 @@ async def test_a_key_of_ours_in_a_file_is_not_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_parameters_that_nobody_could_choose_are_left_out(tmp_path: Path) -> None:
+async def test_parameters_that_nobody_could_choose_are_left_out(start_engine: StartEngine) -> None:
     body = (
         '{"model": "m", "messages": [{"role": "user", "content": "a"}], "top_p": 0.5,'
         '"temperature": "hot", "max_tokens": 1e400, "stop": [1]}'
     )
-    async with running(tmp_path) as engine:
-        session_id = await import_session(engine, body.encode())
-        log = await engine.log.events(session_id)
-        settings = fold(session_id, log).settings
-        assert settings is not None
-        assert settings.params == {"top_p": 0.5}
-        assert "cannot have these settings: max_tokens, temperature, stop" in repr(log)
+    engine = await start_engine()
+    session_id = await import_session(engine, body.encode())
+    log = await engine.log.events(session_id)
+    settings = fold(session_id, log).settings
+    assert settings is not None
+    assert settings.params == {"top_p": 0.5}
+    assert "cannot have these settings: max_tokens, temperature, stop" in repr(log)
 
 
 @pytest.mark.anyio
-async def test_a_fork_takes_no_parameters_that_setup_has_no_word_for(tmp_path: Path) -> None:
+async def test_a_fork_takes_no_parameters_that_setup_has_no_word_for(
+    start_engine: StartEngine,
+) -> None:
     odd = [{"stop": ["x"] * 100_000}, {"stop": "x" * 1_001}, {"thinking": {"type": "adaptive"}}]
     good = {"stop": ["x"] * 16, "thinking": "low"}
-    async with running(tmp_path) as engine:
-        for params in (*odd, good):
-            log = Log().start(made(params=params)).prompt()
-            data = write_session(SessionBundle(log.session(), "T", log.events)).data
-            child = await fork(engine, await import_session(engine, data), ForkPlace(), go=False)
-            async with engine.sessions.holding(child) as live:
-                settings = live.session.settings
-            assert settings is not None
-            assert settings.params == (good if params is good else {})
+    engine = await start_engine()
+    for params in (*odd, good):
+        log = Log().start(made(params=params)).prompt()
+        data = write_session(SessionBundle(log.session(), "T", log.events)).data
+        child = await fork(engine, await import_session(engine, data), ForkPlace(), go=False)
+        async with engine.sessions.holding(child) as live:
+            settings = live.session.settings
+        assert settings is not None
+        assert settings.params == (good if params is good else {})
 
 
 @pytest.mark.parametrize(
@@ -217,7 +216,7 @@ async def test_a_fork_takes_no_parameters_that_setup_has_no_word_for(tmp_path: P
     [("MOST_TURNS", "more than 1 requests"), ("MOST_FORKS", "forked more than 1 times")],
 )
 async def test_what_takes_long_to_fold_is_refused_at_its_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: str, told: str
+    monkeypatch: pytest.MonkeyPatch, most: str, told: str, start_engine: StartEngine
 ) -> None:
     """And not when all of it was folded: the line after it is not even looked at."""
     log = Log().start().prompt()
@@ -225,21 +224,20 @@ async def test_what_takes_long_to_fold_is_refused_at_its_line(
         log.request().part(0, "text", "Hm.").end("pause").add(SessionForked("x", 1))
     data = write_session(SessionBundle(log.session(), "T", log.events)).data + b"no JSON"
     monkeypatch.setattr(f"playground.exchange.requests_import.{most}", 1)
-    async with running(tmp_path) as engine:
-        with pytest.raises(BadInput, match=rf"Line \d+ .*{told} is not imported"):
-            await import_session(engine, data)
+    engine = await start_engine()
+    with pytest.raises(BadInput, match=rf"Line \d+ .*{told} is not imported"):
+        await import_session(engine, data)
 
 
 @pytest.mark.anyio
 async def test_a_session_with_more_calls_than_a_page_bears_is_not_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, engine: Engine
 ) -> None:
-    async with running(tmp_path) as engine:
-        session = await asked(engine, "What is 17*23?", "calculator", rules=ALLOW_ALL)
-        data = write_session(await read_bundle(engine, session.id)).data
-        monkeypatch.setattr("playground.exchange.requests_import.MOST_CALLS", 0)
-        with pytest.raises(BadInput, match="more than 0 calls"):
-            await import_session(engine, data)
+    session = await run_prompt(engine, "What is 17*23?", "calculator", rules=ALLOW_ALL)
+    data = write_session(await read_bundle(engine, session.id)).data
+    monkeypatch.setattr("playground.exchange.requests_import.MOST_CALLS", 0)
+    with pytest.raises(BadInput, match="more than 0 calls"):
+        await import_session(engine, data)
 
 
 def eventful() -> Log:
@@ -264,7 +262,7 @@ async def stale_rows(engine: Engine) -> list[Difference]:
 async def test_a_session_that_was_cut_anywhere_is_at_rest(tmp_path: Path) -> None:
     """Its list row and its page say so, its log is as it came, and it can be purged."""
     log, running_once = eventful().events, 0
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         for size in range(1, len(log) + 1):
             session = fold("s", log[:size])
             running_once += session.state == "running"
@@ -291,13 +289,13 @@ async def test_a_session_that_was_cut_anywhere_is_at_rest(tmp_path: Path) -> Non
 async def test_one_that_an_earlier_version_took_for_running_is_put_right(tmp_path: Path) -> None:
     log = eventful().events[:6]
     data = write_session(SessionBundle(fold("s", log), "T", log)).data
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         session_id = await import_session(engine, data)
-    older(
+    downgrade_database(
         tmp_path / "test.db",
         "UPDATE sessions SET state = 'running', tasks = 1, waiting = 1",
     )
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         row = await engine.log.summary(session_id)
         assert row is not None
         assert (row.state, row.waiting) == ("interrupted", 0)
@@ -307,16 +305,15 @@ async def test_one_that_an_earlier_version_took_for_running_is_put_right(tmp_pat
         assert await engine.log.summary(session_id) is None
 
 
-async def test_a_shared_page_brings_its_session_back(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        session_id = (await asked(engine, "What is 2 + 2?", "calculator", rules=ALLOW_ALL)).id
-        page = await page_of(engine, session_id)
-        again = await import_session(engine, b"\xef\xbb\xbf\n" + page)
-        assert again != session_id
-        assert lines(await exported(engine, again)) == lines(await exported(engine, session_id))
-        assert await exported(engine, again) != b""
-        hostile = base64.b64encode(lzma.compress(b'{"playground": 1}\n[1]\n'))
-        cut = re.sub(rb'(id="lines">)[^<]+', rb"\1" + hostile, page)
-        with pytest.raises(BadInput, match="Line 1"):
-            await import_session(engine, cut)
-        assert len(await engine.log.summaries()) == 2
+async def test_a_shared_page_brings_its_session_back(engine: Engine) -> None:
+    session_id = (await run_prompt(engine, "What is 2 + 2?", "calculator", rules=ALLOW_ALL)).id
+    page = await page_of(engine, session_id)
+    again = await import_session(engine, b"\xef\xbb\xbf\n" + page)
+    assert again != session_id
+    assert lines(await exported(engine, again)) == lines(await exported(engine, session_id))
+    assert await exported(engine, again) != b""
+    hostile = base64.b64encode(lzma.compress(b'{"playground": 1}\n[1]\n'))
+    cut = re.sub(rb'(id="lines">)[^<]+', rb"\1" + hostile, page)
+    with pytest.raises(BadInput, match="Line 1"):
+        await import_session(engine, cut)
+    assert len(await engine.log.summaries()) == 2

@@ -18,10 +18,11 @@ from playground.engine.refusals import complains_of_arguments, explain_refusal
 from playground.engine.verify import check_session
 from playground.simulator.scenario import scenario
 from tests.engine.boundary import Boundary
-from tests.engine.running import begun, events_of, rested, running
+from tests.engines import create_session, events_of, run_engine
 from tests.factories import Log
 from tests.protocols.test_histories import UNSOUND, arguments_in
 from tests.tables import rest_slow
+from tests.waiting import wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -88,7 +89,7 @@ async def decide(engine: Engine, session_id: str, decision: str) -> Session:
         digest = live.session.call("1.1").digest
     asked = DecisionRequest(decision, digest, text="By hand." if decision == "answer" else "")
     await engine.runner.decide(session_id, "1.1", asked)
-    return await rested(engine, session_id)
+    return await wait_while_running(engine, session_id)
 
 
 PROFILES = {
@@ -103,14 +104,14 @@ PROFILES = {
 async def test_the_next_prompts_are_answered_after_a_malformed_call_was_decided(
     tmp_path: Path, protocol: str, decision: str
 ) -> None:
-    async with running(tmp_path, scenario=WORK, boundary=StrictServer()) as engine:
-        session_id = await begun(engine, ["get_weather"], asked_profile=PROFILES[protocol])
+    async with run_engine(tmp_path, scenario=WORK, boundary=StrictServer()) as engine:
+        session_id = await create_session(engine, ["get_weather"], asked_profile=PROFILES[protocol])
         await engine.runner.prompt(session_id, "Go.")
-        session = await rested(engine, session_id)
+        session = await wait_while_running(engine, session_id)
         assert session.call("1.1").malformed
         session = await decide(engine, session_id, decision)
         await engine.runner.prompt(session_id, "And?")
-        session = await rested(engine, session_id)
+        session = await wait_while_running(engine, session_id)
     assert [turn.failure for turn in session.turns] == [None] * 3
     for turn in session.turns[1:]:
         assert json.dumps(CUT)[1:-1] in turn.request.body
@@ -120,12 +121,12 @@ async def test_the_next_prompts_are_answered_after_a_malformed_call_was_decided(
 async def test_a_refusal_of_the_history_says_which_turn_may_be_the_cause(tmp_path: Path) -> None:
     """Here by a server that refuses each history with a call."""
     strict = StrictServer(lambda body: not arguments_in(body))
-    async with running(tmp_path, scenario=WORK, boundary=strict) as engine:
-        session_id = await begun(
+    async with run_engine(tmp_path, scenario=WORK, boundary=strict) as engine:
+        session_id = await create_session(
             engine, ["get_weather"], asked_profile="simulator-openai", max_retries=0
         )
         await engine.runner.prompt(session_id, "Go.")
-        await rested(engine, session_id)
+        await wait_while_running(engine, session_id)
         session = await decide(engine, session_id, "deny")
         log = await engine.log.events(session_id)
         chunks = await engine.log.chunks(session_id)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from playground.core.errors import BadInput, Conflict, NotFound
@@ -14,7 +12,7 @@ from playground.engine.fork import ForkPlace, fork
 from playground.store.database import Statement
 from playground.store.maintenance import size
 from playground.store.search import parse_query, search
-from tests.engine.running import asked, running
+from tests.engines import run_prompt
 
 pytestmark = pytest.mark.anyio
 
@@ -47,70 +45,68 @@ async def sound(engine: Engine) -> None:
     assert [row[0] for row in indexed] == [row[0] for row in texts]
 
 
-async def test_marks_are_kept_and_shown(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        one = (await asked(engine, "What is 2 + 2?")).id
-        other = (await asked(engine, "And 3 + 3?")).id
-        await manage_sessions.pin(engine, one, on=True)
-        assert [row.id for row in await engine.log.pinned()] == [one]
-        assert await manage_sessions.tag(engine, one, [" b  c ", "a", "a", " "]) == ("a", "b c")
-        await manage_sessions.archive(engine, other, on=True)
-        assert [row.id for row in await engine.log.summaries()] == [one]
-        (row,) = await engine.log.pinned()
-        assert (row.pinned, row.archived, row.tags) == (True, False, ("a", "b c"))
-        async with engine.sessions.holding(one) as live:
-            assert (live.pinned, live.tags) == (True, ("a", "b c"))
-        await manage_sessions.pin(engine, one, on=False)
-        await manage_sessions.archive(engine, other, on=False)
-        assert await engine.log.pinned() == []
-        assert [row.id for row in await engine.log.summaries()] == [other, one]
-        last = (await engine.log.summaries(limit=1))[0]
-        later = await engine.log.summaries(after=(last.updated_ms, last.id))
-        assert [row.id for row in later] == [one]
-        for tags in (["x" * 41], ["\x00"], [str(n) for n in range(21)]):
-            with pytest.raises(BadInput, match="tag"):
-                await manage_sessions.tag(engine, one, tags)
-        with pytest.raises(NotFound):
-            await manage_sessions.pin(engine, "nobody", on=True)
+async def test_marks_are_kept_and_shown(engine: Engine) -> None:
+    one = (await run_prompt(engine, "What is 2 + 2?")).id
+    other = (await run_prompt(engine, "And 3 + 3?")).id
+    await manage_sessions.pin(engine, one, on=True)
+    assert [row.id for row in await engine.log.pinned()] == [one]
+    assert await manage_sessions.tag(engine, one, [" b  c ", "a", "a", " "]) == ("a", "b c")
+    await manage_sessions.archive(engine, other, on=True)
+    assert [row.id for row in await engine.log.summaries()] == [one]
+    (row,) = await engine.log.pinned()
+    assert (row.pinned, row.archived, row.tags) == (True, False, ("a", "b c"))
+    async with engine.sessions.holding(one) as live:
+        assert (live.pinned, live.tags) == (True, ("a", "b c"))
+    await manage_sessions.pin(engine, one, on=False)
+    await manage_sessions.archive(engine, other, on=False)
+    assert await engine.log.pinned() == []
+    assert [row.id for row in await engine.log.summaries()] == [other, one]
+    last = (await engine.log.summaries(limit=1))[0]
+    later = await engine.log.summaries(after=(last.updated_ms, last.id))
+    assert [row.id for row in later] == [one]
+    for tags in (["x" * 41], ["\x00"], [str(n) for n in range(21)]):
+        with pytest.raises(BadInput, match="tag"):
+            await manage_sessions.tag(engine, one, tags)
+    with pytest.raises(NotFound):
+        await manage_sessions.pin(engine, "nobody", on=True)
 
 
-async def test_a_purged_session_is_gone_and_its_fork_has_all(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        parent = await asked(engine, "What is 2 + 2?", "calculator")
-        place = ForkPlace(seq=parent.seq)
-        child = await fork(engine, parent.id, place, title="child")
-        second = await fork(engine, child, place, title="second")
-        for one in (parent.id, child):
-            await engine.rules.add(one, Rule("calculator", "run", here=one), ())
-        assert {"rules"} <= {*await left(engine, parent.id)}
-        bytes_before = await engine.log.chunks(child)
-        assert bytes_before
-        assert bytes_before == await engine.log.chunks(second)
-        (engine.files / parent.id).mkdir(parents=True)
-        with pytest.raises(Conflict, match="Delete it first"):
-            await manage_sessions.purge(engine, [parent.id])
-        await engine.runner.delete(parent.id)
-        assert await manage_sessions.bin_of(engine) == [parent.id]
+async def test_a_purged_session_is_gone_and_its_fork_has_all(engine: Engine) -> None:
+    parent = await run_prompt(engine, "What is 2 + 2?", "calculator")
+    place = ForkPlace(seq=parent.seq)
+    child = await fork(engine, parent.id, place, title="child")
+    second = await fork(engine, child, place, title="second")
+    for one in (parent.id, child):
+        await engine.rules.add(one, Rule("calculator", "run", here=one), ())
+    assert {"rules"} <= {*await left(engine, parent.id)}
+    bytes_before = await engine.log.chunks(child)
+    assert bytes_before
+    assert bytes_before == await engine.log.chunks(second)
+    (engine.files / parent.id).mkdir(parents=True)
+    with pytest.raises(Conflict, match="Delete it first"):
         await manage_sessions.purge(engine, [parent.id])
-        assert await left(engine, parent.id) == {}
-        assert [len(engine.rules.of(one)) for one in (parent.id, child)] == [0, 1]
-        assert not (engine.files / parent.id).exists()
-        with pytest.raises(NotFound):
-            async with engine.sessions.holding(parent.id):
-                pass
-        for one in (child, second):
-            assert await engine.log.chunks(one) == bytes_before
-        assert parent.id not in await found(engine, "2")
-        assert set(await found(engine, "2")) == {child, second}
-        await sound(engine)
-        await engine.runner.delete(child)
-        await manage_sessions.purge(engine, [child])
-        assert await engine.log.chunks(second) == bytes_before
-        await engine.runner.delete(second)
-        await manage_sessions.purge(engine, [second])
-        assert [await left(engine, one) for one in (child, second)] == [{}, {}]
-        (chunks,) = await engine.database.rows("SELECT count(*) FROM chunks")
-        assert chunks[0] == 0
-        now = await size(engine.database)
-        assert (now.sessions, now.events, now.recordings, now.free) == (0, 0, 0, 0)
-        await sound(engine)
+    await engine.runner.delete(parent.id)
+    assert await manage_sessions.bin_of(engine) == [parent.id]
+    await manage_sessions.purge(engine, [parent.id])
+    assert await left(engine, parent.id) == {}
+    assert [len(engine.rules.of(one)) for one in (parent.id, child)] == [0, 1]
+    assert not (engine.files / parent.id).exists()
+    with pytest.raises(NotFound):
+        async with engine.sessions.holding(parent.id):
+            pass
+    for one in (child, second):
+        assert await engine.log.chunks(one) == bytes_before
+    assert parent.id not in await found(engine, "2")
+    assert set(await found(engine, "2")) == {child, second}
+    await sound(engine)
+    await engine.runner.delete(child)
+    await manage_sessions.purge(engine, [child])
+    assert await engine.log.chunks(second) == bytes_before
+    await engine.runner.delete(second)
+    await manage_sessions.purge(engine, [second])
+    assert [await left(engine, one) for one in (child, second)] == [{}, {}]
+    (chunks,) = await engine.database.rows("SELECT count(*) FROM chunks")
+    assert chunks[0] == 0
+    now = await size(engine.database)
+    assert (now.sessions, now.events, now.recordings, now.free) == (0, 0, 0, 0)
+    await sound(engine)

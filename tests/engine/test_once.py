@@ -35,10 +35,10 @@ from playground.core.tools import Tool, ToolResult, text_result
 from playground.engine.decisions import DecisionRequest
 from playground.engine.engine import Engine
 from playground.executors.executor import Invocation, Report
-from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running, until
-from tests.served import Served, messages, served
-from tests.served import rested as served_rested
+from tests.engines import ALLOW_ALL, StartEngine, create_session, events_of, run_engine, run_prompt
+from tests.servers import ServerProcess, messages, run_server_process, wait_for_session
 from tests.tables import rest_slow
+from tests.waiting import wait_for_event, wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -49,13 +49,15 @@ PARAMETERS = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 
 @pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("once") / "once.db", PLAYGROUND_PACE="0") as running:
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with run_server_process(
+        tmp_path_factory.mktemp("once") / "once.db", PLAYGROUND_PACE="0"
+    ) as running:
         yield running
 
 
 @pytest.fixture
-async def clients(one: Served) -> AsyncIterator[list[httpx.AsyncClient]]:
+async def clients(one: ServerProcess) -> AsyncIterator[list[httpx.AsyncClient]]:
     """Five scripts, each on connections of its own."""
     async with AsyncExitStack() as opened:
         yield [await opened.enter_async_context(one.client()) for _ in range(5)]
@@ -69,7 +71,7 @@ async def noting(client: httpx.AsyncClient, folder: Path) -> tuple[str, Mapping[
     tool = {"name": "note", "parameters": PARAMETERS, "answered_by": "python", "config": config}
     session_id = (await client.post("/sessions", json={"tools": [tool]})).json()["id"]
     await client.post(f"/sessions/{session_id}/prompts", json={"text": "Use note"})
-    folded = await served_rested(client, session_id)
+    folded = await wait_for_session(client, session_id)
     assert folded["state"] == "waiting"
     return session_id, folded["calls"][0]
 
@@ -115,7 +117,7 @@ async def test_of_fifty_mixed_decisions_one_wins_and_the_others_hear_of_it(
         "This call was already decided.",
         "This card is out of date. Check the call again.",
     }
-    await served_rested(clients[0], session_id)
+    await wait_for_session(clients[0], session_id)
     effects = tmp_path / "effects"
     assert (effects.read_text() if effects.exists() else "") == "ran\n" * (winner == "run")
 
@@ -169,7 +171,7 @@ class Effects:
 
 
 async def waiting(engine: Engine, prompt: str = "Use note", tool: Tool = NOTE) -> Session:
-    session = await asked(engine, prompt, tool)
+    session = await run_prompt(engine, prompt, tool)
     assert session.state == "waiting"
     return session
 
@@ -203,35 +205,34 @@ MEANWHILE = ((stop,), (cancel,), (rule,), (change,), (stop, proceed), (rule, sto
 
 @pytest.mark.parametrize("others", MEANWHILE)
 async def test_whatever_happens_meanwhile_a_call_runs_once_or_not(
-    tmp_path: Path, others: tuple[Any, ...]
+    others: tuple[Any, ...], engine: Engine
 ) -> None:
-    async with running(tmp_path) as engine:
-        for seed in range(4):
-            effects, chance = Effects(engine), Random(seed)
-            session = await waiting(engine)
-            (call,) = session.waiting
+    for seed in range(4):
+        effects, chance = Effects(engine), Random(seed)
+        session = await waiting(engine)
+        (call,) = session.waiting
 
-            async def decide(
-                wish: str, chance: Random = chance, session: Session = session, call: Call = call
-            ) -> None:
-                for _ in range(chance.randrange(12)):
-                    await asyncio.sleep(0)
-                await engine.runner.decide(session.id, call.id, DecisionRequest(wish, call.digest))
+        async def decide(
+            wish: str, chance: Random = chance, session: Session = session, call: Call = call
+        ) -> None:
+            for _ in range(chance.randrange(12)):
+                await asyncio.sleep(0)
+            await engine.runner.decide(session.id, call.id, DecisionRequest(wish, call.digest))
 
-            work = [decide(chance.choice(WISHES)) for _ in range(20)]
-            work += [other(engine, session) for other in others for _ in range(2)]
-            chance.shuffle(work)
-            outcomes = await asyncio.gather(*work, return_exceptions=True)
-            for outcome in outcomes:
-                assert outcome is None or isinstance(outcome, POLITE), outcome
-                assert outcome is None or len(str(outcome).split()) > 3
-            await rested(engine, session.id)
-            log = await engine.log.events(session.id)
-            decided = events_of(log, CallDecided)
-            runs = sum(one.decision == "run" for one in decided)
-            assert len(decided) <= 1
-            assert len(effects.ran) == len(events_of(log, CallStarted)) <= runs
-            assert len(events_of(log, CallEnded)) <= 1
+        work = [decide(chance.choice(WISHES)) for _ in range(20)]
+        work += [other(engine, session) for other in others for _ in range(2)]
+        chance.shuffle(work)
+        outcomes = await asyncio.gather(*work, return_exceptions=True)
+        for outcome in outcomes:
+            assert outcome is None or isinstance(outcome, POLITE), outcome
+            assert outcome is None or len(str(outcome).split()) > 3
+        await wait_while_running(engine, session.id)
+        log = await engine.log.events(session.id)
+        decided = events_of(log, CallDecided)
+        runs = sum(one.decision == "run" for one in decided)
+        assert len(decided) <= 1
+        assert len(effects.ran) == len(events_of(log, CallStarted)) <= runs
+        assert len(events_of(log, CallEnded)) <= 1
 
 
 async def extend(engine: Engine, session: Session) -> None:
@@ -245,7 +246,7 @@ async def put_behind(engine: Engine, session: Session) -> None:
 async def test_whatever_befalls_a_call_that_runs_it_ends_once(tmp_path: Path) -> None:
     """Cancelled, given time, put into the background, stopped, all at once and twice."""
     all_at_once, tasks = (cancel, extend, stop, change, proceed), 0
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         for seed in range(6):
             effects, chance = Effects(engine, hangs=True), Random(seed)
             session = await waiting(engine)
@@ -259,7 +260,7 @@ async def test_whatever_befalls_a_call_that_runs_it_ends_once(tmp_path: Path) ->
             for outcome in outcomes:
                 assert outcome is None or isinstance(outcome, POLITE), outcome
             await engine.runner.stop(session.id)
-            session = await rested(engine, session.id)
+            session = await wait_while_running(engine, session.id)
             log = await engine.log.events(session.id)
             assert len(effects.ran) == len(events_of(log, CallStarted)) == 1
             assert len(events_of(log, CallEnded)) == 1
@@ -273,23 +274,22 @@ async def test_whatever_befalls_a_call_that_runs_it_ends_once(tmp_path: Path) ->
     assert tasks
 
 
-async def test_of_clicks_on_continue_one_goes_on(tmp_path: Path) -> None:
+async def test_of_clicks_on_continue_one_goes_on(engine: Engine) -> None:
     """The others hear that nothing is paused: no limit is lifted twice by one double click."""
-    async with running(tmp_path) as engine:
-        effects = Effects(engine, hangs=True)
-        session_id = await begun(engine, [NOTE], rules=ALLOW_ALL)
-        await engine.runner.prompt(session_id, "[[fault:loop]] Use note")
-        await until(engine, session_id, CallStarted)
-        await engine.runner.stop(session_id)
-        clicks = [engine.runner.resume(session_id) for _ in range(10)]
-        told = await asyncio.gather(*clicks, return_exceptions=True)
-        assert (told.count(None), {str(one) for one in told if one}) == (
-            1,
-            {"Nothing is paused here."},
-        )
-        await engine.runner.stop(session_id)
-        assert len(events_of(await engine.log.events(session_id), RunResumed)) == 1
-        assert len(effects.ran) <= 2
+    effects = Effects(engine, hangs=True)
+    session_id = await create_session(engine, [NOTE], rules=ALLOW_ALL)
+    await engine.runner.prompt(session_id, "[[fault:loop]] Use note")
+    await wait_for_event(engine, session_id, CallStarted)
+    await engine.runner.stop(session_id)
+    clicks = [engine.runner.resume(session_id) for _ in range(10)]
+    told = await asyncio.gather(*clicks, return_exceptions=True)
+    assert (told.count(None), {str(one) for one in told if one}) == (
+        1,
+        {"Nothing is paused here."},
+    )
+    await engine.runner.stop(session_id)
+    assert len(events_of(await engine.log.events(session_id), RunResumed)) == 1
+    assert len(effects.ran) <= 2
 
 
 def stale(session: Session, call: Call) -> dict[str, str]:
@@ -315,73 +315,70 @@ def _with(call: Call, text: str) -> Any:
 
 @pytest.mark.parametrize("wish", WISHES)
 async def test_a_decision_on_anything_else_is_refused_and_nothing_runs(
-    tmp_path: Path, wish: str
+    wish: str, engine: Engine
 ) -> None:
-    async with running(tmp_path) as engine:
-        effects = Effects(engine)
-        session = await waiting(engine, "[[fault:parallel-2]] Use note")
-        call = session.call("1.0")
-        assert digest(session, call, call.code) == call.digest
-        before = await engine.log.events(session.id)
-        for what, seen in stale(session, call).items():
-            with pytest.raises(Conflict, match="out of date") as caught:
-                await engine.runner.decide(session.id, call.id, DecisionRequest(wish, seen))
-            assert caught.value.outcome["digest"] == call.digest, what
-        assert await engine.log.events(session.id) == before
-        assert effects.ran == []
+    effects = Effects(engine)
+    session = await waiting(engine, "[[fault:parallel-2]] Use note")
+    call = session.call("1.0")
+    assert digest(session, call, call.code) == call.digest
+    before = await engine.log.events(session.id)
+    for what, seen in stale(session, call).items():
+        with pytest.raises(Conflict, match="out of date") as caught:
+            await engine.runner.decide(session.id, call.id, DecisionRequest(wish, seen))
+        assert caught.value.outcome["digest"] == call.digest, what
+    assert await engine.log.events(session.id) == before
+    assert effects.ran == []
 
 
-async def test_a_tool_that_is_edited_meanwhile_runs_as_the_card_showed_it(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        effects = Effects(engine)
-        session = await waiting(engine)
-        (call,) = session.waiting
-        assert session.settings is not None
-        edited = replace(NOTE, config={"result": "another"})
-        await engine.runner.settings(session.id, replace(session.settings, tools=(edited,)))
-        await engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest))
-        await rested(engine, session.id)
-        assert [one.tool for one in effects.ran] == [NOTE]
+async def test_a_tool_that_is_edited_meanwhile_runs_as_the_card_showed_it(engine: Engine) -> None:
+    effects = Effects(engine)
+    session = await waiting(engine)
+    (call,) = session.waiting
+    assert session.settings is not None
+    edited = replace(NOTE, config={"result": "another"})
+    await engine.runner.settings(session.id, replace(session.settings, tools=(edited,)))
+    await engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest))
+    await wait_while_running(engine, session.id)
+    assert [one.tool for one in effects.ran] == [NOTE]
 
 
-async def test_a_rule_for_always_leaves_other_sessions_calls_to_the_person(tmp_path: Path) -> None:
+async def test_a_rule_for_always_leaves_other_sessions_calls_to_the_person(engine: Engine) -> None:
     """Two sessions, one rule: it decides what waits where it was written, and what comes later."""
-    async with running(tmp_path) as engine:
-        effects = Effects(engine)
-        here, there = await waiting(engine), await waiting(engine)
-        written = Rule("note", "run", words="always", here=here.id)
-        await engine.rules.add("", written, [NOTE])
-        await asyncio.gather(*(engine.runner.advance(one.id) for one in (here, there) * 3))
-        assert (await rested(engine, here.id)).state == "idle"
-        assert (await rested(engine, there.id)).state == "waiting"
-        assert [one.session for one in effects.ran] == [here.id]
-        new = [await begun(engine, [NOTE]) for _ in range(2)]
-        await asyncio.gather(*(engine.runner.prompt(one, "Use note") for one in new))
-        assert [(await rested(engine, one)).state for one in new] == ["idle", "idle"]
-        assert sorted(one.session for one in effects.ran) == sorted([here.id, *new])
+    effects = Effects(engine)
+    here, there = await waiting(engine), await waiting(engine)
+    written = Rule("note", "run", words="always", here=here.id)
+    await engine.rules.add("", written, [NOTE])
+    await asyncio.gather(*(engine.runner.advance(one.id) for one in (here, there) * 3))
+    assert (await wait_while_running(engine, here.id)).state == "idle"
+    assert (await wait_while_running(engine, there.id)).state == "waiting"
+    assert [one.session for one in effects.ran] == [here.id]
+    new = [await create_session(engine, [NOTE]) for _ in range(2)]
+    await asyncio.gather(*(engine.runner.prompt(one, "Use note") for one in new))
+    assert [(await wait_while_running(engine, one)).state for one in new] == ["idle", "idle"]
+    assert sorted(one.session for one in effects.ran) == sorted([here.id, *new])
 
 
 async def test_a_rule_that_fits_the_new_file_decides_in_one_hold_with_the_refusal(
-    tmp_path: Path,
+    tmp_path: Path, start_engine: StartEngine
 ) -> None:
     """The card is stale, and what the call is now a rule runs: no call waits without a reason."""
     file = tmp_path / "tool.py"
     file.write_text(TOOL.format(str(tmp_path / "effects")))
     tool = replace(NOTE, answered_by="python", config={"file": str(file), "function": "note"})
-    async with running(tmp_path) as engine:
-        session = await waiting(engine, tool=tool)
-        (call,) = session.waiting
-        seen, effects = call.digest, Effects(engine)
-        file.write_text(file.read_text() + "# another\n")
-        await engine.rules.add(session.id, Rule("note", "run", here=session.id), [tool])
-        await engine.runner.advance(session.id)
-        assert call.status == "waiting"  # as it was checked, it is not what the rule is bound to
-        with pytest.raises(Conflict, match="has changed since this card") as caught:
-            await engine.runner.decide(session.id, call.id, DecisionRequest("run", seen))
-        assert json.dumps(caught.value.outcome)
-        assert (caught.value.outcome["decision"], caught.value.outcome["decided_by"]) == (
-            "run",
-            "rule",
-        )
-        assert (await rested(engine, session.id)).state == "idle"
-        assert [one.code for one in effects.ran] == [call.code]
+    engine = await start_engine()
+    session = await waiting(engine, tool=tool)
+    (call,) = session.waiting
+    seen, effects = call.digest, Effects(engine)
+    file.write_text(file.read_text() + "# another\n")
+    await engine.rules.add(session.id, Rule("note", "run", here=session.id), [tool])
+    await engine.runner.advance(session.id)
+    assert call.status == "waiting"  # as it was checked, it is not what the rule is bound to
+    with pytest.raises(Conflict, match="has changed since this card") as caught:
+        await engine.runner.decide(session.id, call.id, DecisionRequest("run", seen))
+    assert json.dumps(caught.value.outcome)
+    assert (caught.value.outcome["decision"], caught.value.outcome["decided_by"]) == (
+        "run",
+        "rule",
+    )
+    assert (await wait_while_running(engine, session.id)).state == "idle"
+    assert [one.code for one in effects.ran] == [call.code]

@@ -12,7 +12,7 @@ from playground.core.providers import OPENAI
 from playground.engine.settings import profile_from, settings_from
 from playground.net.keys import Keys
 from playground.secrets.detection import KEY_SHAPES
-from tests.engine.running import running
+from tests.engines import run_engine
 
 pytestmark = pytest.mark.anyio
 
@@ -105,7 +105,7 @@ async def test_own_profiles_are_found_by_name_and_hide_shipped_ones(tmp_path: Pa
     mine = profile_from(MINE, MASKED)
     changed = profile_from({**MINE, "name": "openai"}, MASKED)
     environment = {"MY_KEY": "canary-of-mine-0123", "OPENAI_BASE_URL": "http://localhost:1/v1"}
-    async with running(tmp_path, environment=environment) as engine:
+    async with run_engine(tmp_path, environment=environment) as engine:
         shipped = [one.name for one in engine.profiles()]
         await engine.save_profile(mine)
         await engine.save_profile(changed)
@@ -115,7 +115,7 @@ async def test_own_profiles_are_found_by_name_and_hide_shipped_ones(tmp_path: Pa
         # To save an address is not to say that a key may go there.
         assert engine.keys.key_for(mine) is None
         assert engine.keys.unconfirmed(mine) == "https://llm.example"
-    async with running(tmp_path, environment=environment) as engine:
+    async with run_engine(tmp_path, environment=environment) as engine:
         assert (engine.profile("mine"), engine.profile("openai")) == (mine, changed)
         await engine.delete_profile("openai")
         await engine.delete_profile("mine")
@@ -126,7 +126,7 @@ async def test_own_profiles_are_found_by_name_and_hide_shipped_ones(tmp_path: Pa
                 await engine.delete_profile(name)
         with pytest.raises(NotFound):
             await settings_from(engine, {"profile": "mine"})
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         assert engine.own == {}
 
 

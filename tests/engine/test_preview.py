@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 
 import pytest
 
@@ -14,8 +13,9 @@ from playground.core.settings import Profile, Settings
 from playground.core.tools import Content
 from playground.engine.engine import Engine
 from playground.engine.preview import WIRES, Draft, Preview, notes_alone, preview, profile_on
-from tests.engine.running import ALLOW_ALL, begun, rested, running
+from tests.engines import ALLOW_ALL, StartEngine, create_session
 from tests.tables import rest_slow
+from tests.waiting import wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -38,88 +38,84 @@ async def session_of(engine: Engine, session_id: str) -> Session:
 
 
 @pytest.mark.parametrize("wire", rest_slow(WIRES))
-async def test_what_is_shown_is_what_is_sent(wire: str, tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        profile = profile_on(engine.profiles(), engine.profile("simulator"), wire)
-        session_id = await begun(
-            engine, ["calculator", "get_weather"], profile=profile, tool_choice="required"
-        )
-        shown = await seen(engine, session_id, ASK)
-        assert shown.sent.protocol == wire
-        assert not shown.failed
-        await engine.runner.prompt(session_id, ASK)
-        session = await rested(engine, session_id)
-        assert session.turns[0].request == shown.sent
-        assert len(session.waiting) == 2
+async def test_what_is_shown_is_what_is_sent(wire: str, engine: Engine) -> None:
+    profile = profile_on(engine.profiles(), engine.profile("simulator"), wire)
+    session_id = await create_session(
+        engine, ["calculator", "get_weather"], profile=profile, tool_choice="required"
+    )
+    shown = await seen(engine, session_id, ASK)
+    assert shown.sent.protocol == wire
+    assert not shown.failed
+    await engine.runner.prompt(session_id, ASK)
+    session = await wait_while_running(engine, session_id)
+    assert session.turns[0].request == shown.sent
+    assert len(session.waiting) == 2
 
-        waits = await seen(engine, session_id, "And Rome?")
-        assert [word for word in waits.says if "2 results are missing" in word]
-        assert [word for word in waits.says if "not part of this request" in word]
-        assert [word for word in waits.says if "from here on it is auto" in word]
-        assert waits.sent.choice.mode == "auto"
-        assert "Rome" not in waits.sent.body
-        assert "Not run" in waits.sent.body
+    waits = await seen(engine, session_id, "And Rome?")
+    assert [word for word in waits.says if "2 results are missing" in word]
+    assert [word for word in waits.says if "not part of this request" in word]
+    assert [word for word in waits.says if "from here on it is auto" in word]
+    assert waits.sent.choice.mode == "auto"
+    assert "Rome" not in waits.sent.body
+    assert "Not run" in waits.sent.body
 
-        await engine.rules.put(session_id, ALLOW_ALL, session.turns[0].settings.tools)
-        await engine.runner.advance(session_id)
-        session = await rested(engine, session_id)
-        assert session.state == "idle", session.turns[-1].failure
-        assert (await seen(engine, session_id)).says == (
-            "There is no prompt yet. Your text is added at the end.",
-        )
-        shown = await seen(engine, session_id, "Thanks.")
-        await engine.runner.prompt(session_id, "Thanks.")
-        session = await rested(engine, session_id)
-        assert session.turns[shown.sent.recording - 1].request == shown.sent
-
-
-async def test_the_same_request_on_the_other_wires(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        session_id = await begun(engine, ["calculator"])
-        shown = {wire: await seen(engine, session_id, "Hello", wire) for wire in WIRES}
-        assert {wire: one.sent.protocol for wire, one in shown.items()} == {w: w for w in WIRES}
-        assert len({one.sent.url for one in shown.values()}) == len(WIRES)
-        assert shown["anthropic"].sent == (await seen(engine, session_id, "Hello")).sent
-        for one in shown.values():
-            assert "Hello" in one.sent.body
-            assert any("PLAYGROUND_TOKEN" in value for value in one.sent.headers.values())
-        with pytest.raises(BadInput, match="must be one of anthropic"):
-            await seen(engine, session_id, wire="telepathy")
+    await engine.rules.put(session_id, ALLOW_ALL, session.turns[0].settings.tools)
+    await engine.runner.advance(session_id)
+    session = await wait_while_running(engine, session_id)
+    assert session.state == "idle", session.turns[-1].failure
+    assert (await seen(engine, session_id)).says == (
+        "There is no prompt yet. Your text is added at the end.",
+    )
+    shown = await seen(engine, session_id, "Thanks.")
+    await engine.runner.prompt(session_id, "Thanks.")
+    session = await wait_while_running(engine, session_id)
+    assert session.turns[shown.sent.recording - 1].request == shown.sent
 
 
-async def test_what_keeps_a_request_from_being_sent_is_said(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        session_id = await begun(engine, asked_profile="openai")
-        shown = await seen(engine, session_id, "Hello")
-        assert "OPENAI_API_KEY" in shown.failed
-        assert shown.sent.url.startswith("https://")
-        # On another wire it is only looked at.
-        assert not (await seen(engine, session_id, "Hello", "anthropic")).failed
+async def test_the_same_request_on_the_other_wires(engine: Engine) -> None:
+    session_id = await create_session(engine, ["calculator"])
+    shown = {wire: await seen(engine, session_id, "Hello", wire) for wire in WIRES}
+    assert {wire: one.sent.protocol for wire, one in shown.items()} == {w: w for w in WIRES}
+    assert len({one.sent.url for one in shown.values()}) == len(WIRES)
+    assert shown["anthropic"].sent == (await seen(engine, session_id, "Hello")).sent
+    for one in shown.values():
+        assert "Hello" in one.sent.body
+        assert any("PLAYGROUND_TOKEN" in value for value in one.sent.headers.values())
+    with pytest.raises(BadInput, match="must be one of anthropic"):
+        await seen(engine, session_id, wire="telepathy")
 
 
-async def test_after_a_failure_it_is_what_retry_sends(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        session_id = await begun(engine, asked_profile="openai")
-        await engine.runner.prompt(session_id, "Hello")
-        await rested(engine, session_id)
-        shown = await seen(engine, session_id)
-        assert "This is what Retry sends." in shown.says
-        await engine.runner.retry(session_id)
-        session = await rested(engine, session_id)
-        assert session.turns[-1].request == shown.sent
+async def test_what_keeps_a_request_from_being_sent_is_said(engine: Engine) -> None:
+    session_id = await create_session(engine, asked_profile="openai")
+    shown = await seen(engine, session_id, "Hello")
+    assert "OPENAI_API_KEY" in shown.failed
+    assert shown.sent.url.startswith("https://")
+    # On another wire it is only looked at.
+    assert not (await seen(engine, session_id, "Hello", "anthropic")).failed
 
 
-async def test_a_secret_in_the_draft_and_an_image(tmp_path: Path) -> None:
+async def test_after_a_failure_it_is_what_retry_sends(engine: Engine) -> None:
+    session_id = await create_session(engine, asked_profile="openai")
+    await engine.runner.prompt(session_id, "Hello")
+    await wait_while_running(engine, session_id)
+    shown = await seen(engine, session_id)
+    assert "This is what Retry sends." in shown.says
+    await engine.runner.retry(session_id)
+    session = await wait_while_running(engine, session_id)
+    assert session.turns[-1].request == shown.sent
+
+
+async def test_a_secret_in_the_draft_and_an_image(start_engine: StartEngine) -> None:
     secret = "sk-secret-0123456789abcdef"
-    async with running(tmp_path, environment={"OPENAI_API_KEY": secret}) as engine:
-        session_id = await begun(engine)
-        assert secret not in (await seen(engine, session_id, f"It is {secret}.")).sent.body
-        session = await session_of(engine, session_id)
-        draft = Draft("", (DOT,))
-        shown = preview(engine, session, draft)
-        await engine.runner.prompt(session_id, draft.text, draft.images)
-        session = await rested(engine, session_id)
-        assert session.turns[0].request == shown.sent
+    engine = await start_engine(environment={"OPENAI_API_KEY": secret})
+    session_id = await create_session(engine)
+    assert secret not in (await seen(engine, session_id, f"It is {secret}.")).sent.body
+    session = await session_of(engine, session_id)
+    draft = Draft("", (DOT,))
+    shown = preview(engine, session, draft)
+    await engine.runner.prompt(session_id, draft.text, draft.images)
+    session = await wait_while_running(engine, session_id)
+    assert session.turns[0].request == shown.sent
 
 
 def test_the_row_that_stands_for_a_wire() -> None:
@@ -130,23 +126,23 @@ def test_the_row_that_stands_for_a_wire() -> None:
     assert profile_on([], Profile("x", "openai_chat", "sim:"), "anthropic").base_url == "sim:"
 
 
-async def test_notes_are_made_without_the_data_of_images(tmp_path: Path) -> None:
+async def test_notes_are_made_without_the_data_of_images(start_engine: StartEngine) -> None:
     """The line in Setup is drawn with every page: it says what the whole request would say."""
     image = Content("image", media_type="image/webp", data="QUJD" * 50_000)
-    async with running(tmp_path) as engine:
-        for profile in engine.profiles():
-            if not profile.simulated:
-                continue
-            session_id = await begun(engine, ["calculator"], asked_profile=profile.name)
-            await engine.runner.prompt(session_id, "look", (image,))
-            session = await rested(engine, session_id)
-            whole, alone = preview(engine, session), notes_alone(engine, session)
-            assert (alone.notes, alone.says, alone.failed) == (
-                whole.notes,
-                whole.says,
-                whole.failed,
-            )
-            assert len(alone.sent.body) < 20_000 < len(whole.sent.body)
-            first = session.items[0]
-            assert isinstance(first, Prompt)
-            assert first.images == (image,)
+    engine = await start_engine()
+    for profile in engine.profiles():
+        if not profile.simulated:
+            continue
+        session_id = await create_session(engine, ["calculator"], asked_profile=profile.name)
+        await engine.runner.prompt(session_id, "look", (image,))
+        session = await wait_while_running(engine, session_id)
+        whole, alone = preview(engine, session), notes_alone(engine, session)
+        assert (alone.notes, alone.says, alone.failed) == (
+            whole.notes,
+            whole.says,
+            whole.failed,
+        )
+        assert len(alone.sent.body) < 20_000 < len(whole.sent.body)
+        first = session.items[0]
+        assert isinstance(first, Prompt)
+        assert first.images == (image,)

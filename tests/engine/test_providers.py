@@ -14,7 +14,7 @@ from playground.core.serialization import to_data
 from playground.core.settings import Profile
 from playground.engine.engine import Engine
 from playground.protocols.registry import CODECS
-from tests.engine.running import asked, running
+from tests.engines import StartEngine, run_engine, run_prompt
 from tests.net.test_client import serving
 
 pytestmark = pytest.mark.anyio
@@ -45,29 +45,28 @@ def test_every_quirk_of_a_row_is_known_to_its_codec() -> None:
         assert set(vendor.profile.quirks) <= known.keys(), vendor.profile.name
 
 
-async def test_each_end_of_the_simulator_answers_and_lists_its_models(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        for vendor in SIMULATORS:
-            profile = vendor.profile
-            tested = await engine.providers.test(profile)
-            assert (tested.ok, tested.status) == (True, 200), (profile.name, tested)
-            assert tested.words
-            assert tested.first_ms is not None
-            assert tested.total_ms is not None
-            assert tested.first_ms <= tested.total_ms
-            assert engine.providers.known_models(profile) == ()
-            listing = await engine.providers.models(profile)
-            assert listing.ok, (profile.name, listing)
-            assert engine.providers.known_models(profile) == listing.models
-        assert await engine.log.summaries() == []  # a test is no session
-        moved = replace(SIMULATORS[0].profile, base_url="http://127.0.0.1:9")
-        assert engine.providers.known_models(moved) == ()  # another address, another list
+async def test_each_end_of_the_simulator_answers_and_lists_its_models(engine: Engine) -> None:
+    for vendor in SIMULATORS:
+        profile = vendor.profile
+        tested = await engine.providers.test(profile)
+        assert (tested.ok, tested.status) == (True, 200), (profile.name, tested)
+        assert tested.words
+        assert tested.first_ms is not None
+        assert tested.total_ms is not None
+        assert tested.first_ms <= tested.total_ms
+        assert engine.providers.known_models(profile) == ()
+        listing = await engine.providers.models(profile)
+        assert listing.ok, (profile.name, listing)
+        assert engine.providers.known_models(profile) == listing.models
+    assert await engine.log.summaries() == []  # a test is no session
+    moved = replace(SIMULATORS[0].profile, base_url="http://127.0.0.1:9")
+    assert engine.providers.known_models(moved) == ()  # another address, another list
 
 
 async def test_a_wrong_key_is_told_in_the_provider_s_words(tmp_path: Path) -> None:
     error = {"error": {"message": f"Incorrect API key provided: {KEY}.", "type": "invalid"}}
     play = answering(json.dumps(error).encode(), "401 Unauthorized")
-    async with serving(play) as server, running(tmp_path, environment=ENVIRONMENT) as engine:
+    async with serving(play) as server, run_engine(tmp_path, environment=ENVIRONMENT) as engine:
         profile = await confirmed(engine, server.url)
         tested = await engine.providers.test(profile)
         assert (tested.ok, tested.status, tested.request_id) == (False, 401, "req-7")
@@ -89,7 +88,7 @@ async def test_a_wrong_key_is_told_in_the_provider_s_words(tmp_path: Path) -> No
 )
 async def test_a_list_that_echoes_the_key_is_masked(tmp_path: Path, body: str) -> None:
     play = answering(body.encode())
-    async with serving(play) as server, running(tmp_path, environment=ENVIRONMENT) as engine:
+    async with serving(play) as server, run_engine(tmp_path, environment=ENVIRONMENT) as engine:
         listing = await engine.providers.models(await confirmed(engine, server.url))
         assert "***" in repr(listing)
         assert KEY not in repr(listing)
@@ -109,10 +108,10 @@ ECHOES = (
 
 @pytest.mark.parametrize("play", ECHOES)
 async def test_no_echo_is_cut_before_it_is_masked(tmp_path: Path, play: bytes) -> None:
-    async with serving(play) as server, running(tmp_path, environment=ENVIRONMENT) as engine:
+    async with serving(play) as server, run_engine(tmp_path, environment=ENVIRONMENT) as engine:
         profile = await confirmed(engine, server.url)
         told = (await engine.providers.models(profile), await engine.providers.test(profile))
-        session = await asked(engine, "hello", profile=profile)
+        session = await run_prompt(engine, "hello", profile=profile)
         assert session.turns
         kept = [to_data(one) for one in told]
         log = "".join(str(one.event) for one in await engine.log.events(session.id))
@@ -121,7 +120,7 @@ async def test_no_echo_is_cut_before_it_is_masked(tmp_path: Path, play: bytes) -
 
 async def test_a_key_that_is_not_confirmed_is_not_sent(tmp_path: Path) -> None:
     async with serving(answering(b"{}")) as server:
-        async with running(tmp_path, environment=ENVIRONMENT) as engine:
+        async with run_engine(tmp_path, environment=ENVIRONMENT) as engine:
             for answer in (
                 await engine.providers.test(at(server.url)),
                 await engine.providers.models(at(server.url)),
@@ -133,7 +132,10 @@ async def test_a_key_that_is_not_confirmed_is_not_sent(tmp_path: Path) -> None:
 
 
 async def test_a_redirect_is_not_followed(tmp_path: Path) -> None:
-    async with serving(answering(b"{}")) as other, running(tmp_path, environment=ENVIRONMENT) as e:
+    async with (
+        serving(answering(b"{}")) as other,
+        run_engine(tmp_path, environment=ENVIRONMENT) as e,
+    ):
         moved = f"HTTP/1.1 307 Moved\r\nLocation: {other.url}/v1\r\nContent-Length: 0\r\n\r\n"
         async with serving(moved.encode()) as server:
             profile = await confirmed(e, server.url)
@@ -155,45 +157,43 @@ LISTS: tuple[tuple[bytes, str], ...] = (
 )
 
 
-async def test_what_is_no_list_of_models_is_told(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        for play, words in LISTS:
-            async with serving(play) as server:
-                profile = replace(at(server.url), key_name="")
-                listing = await engine.providers.models(profile)
-                assert (listing.ok, listing.models) == (False, ()), words
-                assert words in listing.sentence
-                assert listing.sentence.endswith((".", "?"))
-                assert not (await engine.providers.test(profile)).ok
+async def test_what_is_no_list_of_models_is_told(engine: Engine) -> None:
+    for play, words in LISTS:
+        async with serving(play) as server:
+            profile = replace(at(server.url), key_name="")
+            listing = await engine.providers.models(profile)
+            assert (listing.ok, listing.models) == (False, ()), words
+            assert words in listing.sentence
+            assert listing.sentence.endswith((".", "?"))
+            assert not (await engine.providers.test(profile)).ok
 
 
-async def test_a_server_that_is_not_there_is_told_how_to_start(tmp_path: Path) -> None:
+async def test_a_server_that_is_not_there_is_told_how_to_start(start_engine: StartEngine) -> None:
     async with serving(b"") as server:
         url = server.url
-    async with running(tmp_path) as engine:
-        for name, words in (("llamacpp", "llama-server"), ("ours", "Is the server running?")):
-            known = SHIPPED[name].profile if name in SHIPPED else replace(OURS, key_name="")
-            tested = await engine.providers.test(replace(known, base_url=url, model="m"))
-            assert not tested.ok
-            assert "cannot reach" in tested.sentence
-            assert words in tested.sentence
+    engine = await start_engine()
+    for name, words in (("llamacpp", "llama-server"), ("ours", "Is the server running?")):
+        known = SHIPPED[name].profile if name in SHIPPED else replace(OURS, key_name="")
+        tested = await engine.providers.test(replace(known, base_url=url, model="m"))
+        assert not tested.ok
+        assert "cannot reach" in tested.sentence
+        assert words in tested.sentence
 
 
-async def test_what_cannot_be_asked_is_a_sentence(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        for profile in (
-            replace(OURS, protocol="smtp"),  # type: ignore[arg-type]
-            replace(OURS, base_url="http://127.0.0.1:9", key_name="", model=""),
-            replace(OURS, base_url="", key_name=""),
-        ):
-            tested = await engine.providers.test(profile)
-            assert not tested.ok
-            assert tested.sentence.endswith((".", "?"))
+async def test_what_cannot_be_asked_is_a_sentence(engine: Engine) -> None:
+    for profile in (
+        replace(OURS, protocol="smtp"),  # type: ignore[arg-type]
+        replace(OURS, base_url="http://127.0.0.1:9", key_name="", model=""),
+        replace(OURS, base_url="", key_name=""),
+    ):
+        tested = await engine.providers.test(profile)
+        assert not tested.ok
+        assert tested.sentence.endswith((".", "?"))
 
 
 async def test_without_a_name_the_first_model_of_the_list_is_asked(tmp_path: Path) -> None:
     play = answering(b'{"data": [{"id": "first"}, {"id": "second"}]}')
-    async with serving(play) as server, running(tmp_path) as engine:
+    async with serving(play) as server, run_engine(tmp_path) as engine:
         profile = replace(at(server.url), key_name="", model="")
         assert (await engine.providers.test(profile)).model == "first"
         assert [seen[:4] for seen in server.seen] == [b"GET ", b"POST"]
@@ -205,7 +205,7 @@ async def test_a_silent_server_is_left_after_its_time(tmp_path: Path) -> None:
     async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         await reader.read()
 
-    async with serving(silent) as server, running(tmp_path) as engine:
+    async with serving(silent) as server, run_engine(tmp_path) as engine:
         profile = replace(at(server.url), key_name="", first_byte_s=0.1)
         tested = await engine.providers.test(profile)
         assert "sent nothing for 0.1 s" in tested.sentence

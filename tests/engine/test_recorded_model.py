@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -26,8 +25,9 @@ from playground.engine.engine import Engine
 from playground.engine.manage_sessions import purge
 from playground.engine.recorded_model import play, recorded_prompt, tape
 from playground.simulator.recorded import GONE
-from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running
+from tests.engines import ALLOW_ALL, StartEngine, create_session, events_of, run_prompt
 from tests.tables import rest_slow
+from tests.waiting import wait_while_running
 
 WEATHER = "What is 17*23, and the weather in Paris?"
 TOOLS = ("calculator", "get_weather")
@@ -45,7 +45,7 @@ ANSWERED = (PartStarted, PartDelta, PartEnded, ResponseEnded, ResponseFailed)
 
 async def recorded(engine: Engine, prompt: str, *tools: str, profile: str = "simulator") -> str:
     """A session that ran to its end; its id."""
-    one = await asked(engine, prompt, *tools, asked_profile=profile, rules=ALLOW_ALL)
+    one = await run_prompt(engine, prompt, *tools, asked_profile=profile, rules=ALLOW_ALL)
     assert one.state in ("idle", "failed", "interrupted")
     return one.id
 
@@ -56,7 +56,7 @@ async def played(engine: Engine, session_id: str, prompt: str) -> str:
     async with engine.sessions.holding(made) as live:
         await engine.rules.put(made, ALLOW_ALL, live.session.settings.tools)  # type: ignore[union-attr]
     await engine.runner.prompt(made, prompt)
-    await rested(engine, made)
+    await wait_while_running(engine, made)
     return made
 
 
@@ -72,134 +72,127 @@ async def bytes_of(engine: Engine, session_id: str) -> dict[int, bytes]:
 
 
 @pytest.mark.parametrize("profile", rest_slow(SIMULATORS))
-async def test_the_same_bytes_and_events_in_each_protocol(tmp_path: Path, profile: str) -> None:
-    async with running(tmp_path) as engine:
-        first = await recorded(engine, WEATHER, *TOOLS, profile=profile)
-        again = await played(engine, first, WEATHER)
-        logs = [await engine.log.events(one) for one in (first, again)]
-        assert await bytes_of(engine, again) == await bytes_of(engine, first)
-        assert told(logs[1]) == told(logs[0])
-        assert not [one for one in events_of(logs[1], Warned) if one.code == "left_recording"]
-        requests = events_of(logs[1], RequestSent)
-        assert len(requests) == 2
-        assert all(f"/recorded/{first}/" in one.url for one in requests)
-        heads = [events_of(log, ResponseStarted) for log in logs]
-        assert [one.status for one in heads[0]] == [one.status for one in heads[1]]
-        kept = {"content-type", "x-request-id", "request-id"}
-        for was, now in zip(*heads, strict=True):
-            assert {k: v for k, v in was.headers.items() if k in kept} == {
-                k: v for k, v in now.headers.items() if k in kept
-            }
+async def test_the_same_bytes_and_events_in_each_protocol(profile: str, engine: Engine) -> None:
+    first = await recorded(engine, WEATHER, *TOOLS, profile=profile)
+    again = await played(engine, first, WEATHER)
+    logs = [await engine.log.events(one) for one in (first, again)]
+    assert await bytes_of(engine, again) == await bytes_of(engine, first)
+    assert told(logs[1]) == told(logs[0])
+    assert not [one for one in events_of(logs[1], Warned) if one.code == "left_recording"]
+    requests = events_of(logs[1], RequestSent)
+    assert len(requests) == 2
+    assert all(f"/recorded/{first}/" in one.url for one in requests)
+    heads = [events_of(log, ResponseStarted) for log in logs]
+    assert [one.status for one in heads[0]] == [one.status for one in heads[1]]
+    kept = {"content-type", "x-request-id", "request-id"}
+    for was, now in zip(*heads, strict=True):
+        assert {k: v for k, v in was.headers.items() if k in kept} == {
+            k: v for k, v in now.headers.items() if k in kept
+        }
 
 
 @pytest.mark.parametrize("profile", rest_slow(SIMULATORS))
 async def test_another_result_is_told_and_another_message_is_refused(
-    tmp_path: Path, profile: str
+    profile: str, engine: Engine
 ) -> None:
-    async with running(tmp_path) as engine:
-        first = await recorded(engine, WEATHER, *TOOLS, profile=profile)
-        made = await play(engine, first)
-        await engine.runner.prompt(made, WEATHER)
-        session = await rested(engine, made)
-        for call, decision in zip(session.waiting, ("run", "answer"), strict=True):
-            text = "Hail." if decision == "answer" else ""
-            told_by = DecisionRequest(decision, call.digest, text=text)
-            await engine.runner.decide(made, call.id, told_by)
-        session = await rested(engine, made)
-        log = await engine.log.events(made)
-        words = [one.message for one in events_of(log, Warned) if one.code == "left_recording"]
-        assert words == [
-            "This answer was recorded after a different call or result of get_weather."
-        ]
-        assert (await bytes_of(engine, made))[2] == (await bytes_of(engine, first))[2]
+    first = await recorded(engine, WEATHER, *TOOLS, profile=profile)
+    made = await play(engine, first)
+    await engine.runner.prompt(made, WEATHER)
+    session = await wait_while_running(engine, made)
+    for call, decision in zip(session.waiting, ("run", "answer"), strict=True):
+        text = "Hail." if decision == "answer" else ""
+        told_by = DecisionRequest(decision, call.digest, text=text)
+        await engine.runner.decide(made, call.id, told_by)
+    session = await wait_while_running(engine, made)
+    log = await engine.log.events(made)
+    words = [one.message for one in events_of(log, Warned) if one.code == "left_recording"]
+    assert words == ["This answer was recorded after a different call or result of get_weather."]
+    assert (await bytes_of(engine, made))[2] == (await bytes_of(engine, first))[2]
 
-        await engine.runner.prompt(made, "And in Rome?")
-        session = await rested(engine, made)
-        assert session.turn is not None
-        assert session.turn.failure is not None
-        message = session.turn.failure.message
-        assert message.startswith("The recording ends here")
-        assert message.endswith("continue with it.")
-        assert not events_of(await engine.log.events(made), RetryScheduled)
+    await engine.runner.prompt(made, "And in Rome?")
+    session = await wait_while_running(engine, made)
+    assert session.turn is not None
+    assert session.turn.failure is not None
+    message = session.turn.failure.message
+    assert message.startswith("The recording ends here")
+    assert message.endswith("continue with it.")
+    assert not events_of(await engine.log.events(made), RetryScheduled)
 
-        other = await played(engine, first, "Tell me a story.")
-        async with engine.sessions.holding(other) as live:
-            failure = live.session.turns[-1].failure
-        assert failure is not None
-        assert "“Tell me a story.”" in failure.message
-        assert f"“{WEATHER}” here" in failure.message
+    other = await played(engine, first, "Tell me a story.")
+    async with engine.sessions.holding(other) as live:
+        failure = live.session.turns[-1].failure
+    assert failure is not None
+    assert "“Tell me a story.”" in failure.message
+    assert f"“{WEATHER}” here" in failure.message
 
 
 @pytest.mark.parametrize(
     "fault", ["http-500-then-ok-2", "cut-after-8", "close-at-once", "error-mid"]
 )
-async def test_what_failed_fails_again_in_its_order(tmp_path: Path, fault: str) -> None:
+async def test_what_failed_fails_again_in_its_order(fault: str, start_engine: StartEngine) -> None:
     prompt = f"Say something. [[fault:{fault}]]"
-    async with running(tmp_path) as engine:
-        first = await recorded(engine, prompt)
-        again = await played(engine, first, prompt)
-        logs = [await engine.log.events(one) for one in (first, again)]
-        ends = [
-            [
-                (type(one.event), getattr(one.event, "failure", ""))
-                for one in log
-                if isinstance(one.event, (ResponseEnded, ResponseFailed))
-            ]
-            for log in logs
+    engine = await start_engine()
+    first = await recorded(engine, prompt)
+    again = await played(engine, first, prompt)
+    logs = [await engine.log.events(one) for one in (first, again)]
+    ends = [
+        [
+            (type(one.event), getattr(one.event, "failure", ""))
+            for one in log
+            if isinstance(one.event, (ResponseEnded, ResponseFailed))
         ]
-        assert ends[1] == ends[0]
-        assert await engine.log.recordings(again) == await engine.log.recordings(first)
-        assert await bytes_of(engine, again) == await bytes_of(engine, first)
+        for log in logs
+    ]
+    assert ends[1] == ends[0]
+    assert await engine.log.recordings(again) == await engine.log.recordings(first)
+    assert await bytes_of(engine, again) == await bytes_of(engine, first)
 
 
-async def test_what_came_from_somebody_else_plays_without_its_tools(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        first = await recorded(engine, WEATHER, *TOOLS)
-        async with engine.sessions.holding(first) as live:
-            live.own = False
-            names = [one.name for one in live.session.settings.tools]  # type: ignore[union-attr]
-        made = await play(engine, first, "0")
-        async with engine.sessions.holding(made) as live:
-            settings = live.session.settings
-        assert names
-        assert settings is not None
-        assert settings.tools == ()
-        assert settings.profile.recorded == first
-        assert settings.profile.headers == {"x-playground-pace": "0"}
-        assert engine.keys.missing(settings.profile) == ""
-        assert await recorded_prompt(engine.log, first, 1) == WEATHER
-        assert (
-            await recorded_prompt(engine.log, first, 2)
-            == await recorded_prompt(engine.log, "nobody", 1)
-            == ""
-        )
+async def test_what_came_from_somebody_else_plays_without_its_tools(engine: Engine) -> None:
+    first = await recorded(engine, WEATHER, *TOOLS)
+    async with engine.sessions.holding(first) as live:
+        live.own = False
+        names = [one.name for one in live.session.settings.tools]  # type: ignore[union-attr]
+    made = await play(engine, first, "0")
+    async with engine.sessions.holding(made) as live:
+        settings = live.session.settings
+    assert names
+    assert settings is not None
+    assert settings.tools == ()
+    assert settings.profile.recorded == first
+    assert settings.profile.headers == {"x-playground-pace": "0"}
+    assert engine.keys.missing(settings.profile) == ""
+    assert await recorded_prompt(engine.log, first, 1) == WEATHER
+    assert (
+        await recorded_prompt(engine.log, first, 2)
+        == await recorded_prompt(engine.log, "nobody", 1)
+        == ""
+    )
 
 
 @pytest.mark.parametrize("profile", SIMULATORS)
-async def test_a_deleted_session_is_not_played(tmp_path: Path, profile: str) -> None:
+async def test_a_deleted_session_is_not_played(profile: str, engine: Engine) -> None:
     """Nor while it is: the sentence says what to do, and blames no provider."""
-    async with running(tmp_path) as engine:
-        first = await recorded(engine, WEATHER, profile=profile)
-        made = await play(engine, first)
-        await engine.runner.delete(first)
-        with pytest.raises(Conflict, match="Restore it"):
-            await play(engine, first)
-        for purged in (False, True):
-            if purged:
-                await purge(engine, [first])
-            await engine.runner.prompt(made, WEATHER)
-            turn = (await rested(engine, made)).turn
-            assert turn is not None
-            assert turn.failure is not None
-            assert turn.failure.message == GONE
+    first = await recorded(engine, WEATHER, profile=profile)
+    made = await play(engine, first)
+    await engine.runner.delete(first)
+    with pytest.raises(Conflict, match="Restore it"):
+        await play(engine, first)
+    for purged in (False, True):
+        if purged:
+            await purge(engine, [first])
+        await engine.runner.prompt(made, WEATHER)
+        turn = (await wait_while_running(engine, made)).turn
+        assert turn is not None
+        assert turn.failure is not None
+        assert turn.failure.message == GONE
 
 
-async def test_nothing_answered_is_nothing_to_play(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        empty = await begun(engine)
-        assert await tape(engine.log, empty) is None
-        assert await tape(engine.log, "nobody") is None
-        with pytest.raises(BadInput, match="nothing to replay"):
-            await play(engine, empty)
-        with pytest.raises(BadInput, match="pace must be one of"):
-            await play(engine, empty, "7")
+async def test_nothing_answered_is_nothing_to_play(engine: Engine) -> None:
+    empty = await create_session(engine)
+    assert await tape(engine.log, empty) is None
+    assert await tape(engine.log, "nobody") is None
+    with pytest.raises(BadInput, match="nothing to replay"):
+        await play(engine, empty)
+    with pytest.raises(BadInput, match="pace must be one of"):
+        await play(engine, empty, "7")

@@ -31,9 +31,10 @@ from playground.engine.engine import Engine
 from playground.executors.executor import Invocation, Report
 from playground.render.blocks import block
 from playground.render.view import View
-from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running, until
+from tests.engines import ALLOW_ALL, StartEngine, create_session, events_of, run_engine, run_prompt
 from tests.net.test_client import serving
 from tests.render.page import ENV, NOW_MS, parse
+from tests.waiting import wait_for_event, wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -58,7 +59,7 @@ class Effects:
 
     @asynccontextmanager
     async def running(self, folder: Path) -> AsyncIterator[Engine]:
-        async with running(folder) as engine:
+        async with run_engine(folder) as engine:
             engine.executors.run = self  # type: ignore[method-assign]
             yield engine
 
@@ -68,7 +69,7 @@ async def crashed(
 ) -> str:
     """A session, with a rule that runs all, that was cut while so many calls ran; its id."""
     async with effects.running(folder) as engine:
-        session_id = await begun(engine, [NOTE], rules=ALLOW_ALL)
+        session_id = await create_session(engine, [NOTE], rules=ALLOW_ALL)
         await engine.runner.prompt(session_id, prompt)
         async with asyncio.timeout(40):
             for _ in range(calls):
@@ -95,7 +96,7 @@ async def test_each_choice_of_a_call_that_was_cut(
     session_id = await crashed(tmp_path, effects)
     (before,) = effects.ran
     async with effects.running(tmp_path) as engine:
-        session = await rested(engine, session_id)
+        session = await wait_while_running(engine, session_id)
         (call,) = session.waiting
         assert (session.state, call.status, call.attempt) == ("waiting", "interrupted", 2)
         # The rule is still there, and does not speak for the user.
@@ -109,7 +110,7 @@ async def test_each_choice_of_a_call_that_was_cut(
         assert effects.ran == [before]
 
         await engine.runner.decide(session_id, call.id, replace(asked, digest=call.digest))
-        session = await rested(engine, session_id)
+        session = await wait_while_running(engine, session_id)
         done = session.call(call.id)
         assert session.state == "idle"
         assert done.result is not None
@@ -132,19 +133,19 @@ async def test_each_choice_of_a_call_that_was_cut(
 async def test_what_a_person_edited_stays_edited_over_a_crash(tmp_path: Path, times: int) -> None:
     effects = Effects()
     async with effects.running(tmp_path) as engine:
-        session_id = (await asked(engine, "Use note", NOTE)).id
-        call = (await rested(engine, session_id)).waiting[0]
+        session_id = (await run_prompt(engine, "Use note", NOTE)).id
+        call = (await wait_while_running(engine, session_id)).waiting[0]
         safe = DecisionRequest("run", call.digest, arguments='{"text": "safe"}')
         await engine.runner.decide(session_id, call.id, safe)
         await asyncio.wait_for(effects.begun.acquire(), 40)
     for _ in range(times - 1):
         async with effects.running(tmp_path) as engine:
-            call = (await rested(engine, session_id)).waiting[0]
+            call = (await wait_while_running(engine, session_id)).waiting[0]
             await engine.runner.decide(session_id, call.id, DecisionRequest("run", call.digest))
             await asyncio.wait_for(effects.begun.acquire(), 40)
     effects.hangs = False
     async with effects.running(tmp_path) as engine:
-        call = (await rested(engine, session_id)).waiting[0]
+        call = (await wait_while_running(engine, session_id)).waiting[0]
         assert (call.raw != safe.arguments, call.arguments) == (True, safe.arguments)
         async with engine.sessions.holding(session_id) as live:
             view = View(live.session, live.title, await engine.sessions.wire(live), NOW_MS)
@@ -152,7 +153,7 @@ async def test_what_a_person_edited_stays_edited_over_a_crash(tmp_path: Path, ti
         assert "your edit" in parse(card).text
         assert card.count("safe") >= 3  # what changed, all of it, and where Edit & run begins
         await engine.runner.decide(session_id, call.id, DecisionRequest("run", call.digest))
-        session = await rested(engine, session_id)
+        session = await wait_while_running(engine, session_id)
         assert session.turns[-1].request.body.count("safe") == 1  # the model reads what ran
     assert {one.arguments for one in effects.ran} == {safe.arguments}
     assert len(effects.ran) == times + 1
@@ -162,14 +163,14 @@ async def test_a_cut_edit_is_judged_as_it_is(tmp_path: Path) -> None:
     """Run anyway once is no yes for the next time, and no sound edit is blamed for its origin."""
     effects = Effects()
     async with effects.running(tmp_path) as engine:
-        session_id = (await asked(engine, "Use note", NOTE)).id
-        call = (await rested(engine, session_id)).waiting[0]
+        session_id = (await run_prompt(engine, "Use note", NOTE)).id
+        call = (await wait_while_running(engine, session_id)).waiting[0]
         bad = DecisionRequest("run", call.digest, arguments='{"text": 7}', anyway=True)
         await engine.runner.decide(session_id, call.id, bad)
         await asyncio.wait_for(effects.begun.acquire(), 40)
     effects.hangs = False
-    async with running(tmp_path) as engine:
-        call = (await rested(engine, session_id)).waiting[0]
+    async with run_engine(tmp_path) as engine:
+        call = (await wait_while_running(engine, session_id)).waiting[0]
         assert [one.kind for one in call.problems] == ["schema"]
         with pytest.raises(Refused, match="do not match the schema"):
             await engine.runner.decide(session_id, call.id, DecisionRequest("run", call.digest))
@@ -180,7 +181,7 @@ async def test_a_cut_edit_is_judged_as_it_is(tmp_path: Path) -> None:
 
 async def test_the_card_of_a_cut_call_says_what_there_is_to_choose(tmp_path: Path) -> None:
     session_id = await crashed(tmp_path, Effects())
-    async with running(tmp_path) as engine, engine.sessions.holding(session_id) as live:
+    async with run_engine(tmp_path) as engine, engine.sessions.holding(session_id) as live:
         view = View(live.session, live.title, await engine.sessions.wire(live), NOW_MS)
         card = parse(block(ENV, view, "call-1-1")).text
     for words in (
@@ -198,7 +199,7 @@ async def test_calls_that_were_cut_side_by_side_are_each_decided_by_itself(tmp_p
     session_id = await crashed(tmp_path, effects, "[[fault:parallel-3]] Use note", calls=3)
     assert sorted(one.call for one in effects.ran) == ["1.0", "1.1", "1.2"]
     async with effects.running(tmp_path) as engine:
-        session = await rested(engine, session_id)
+        session = await wait_while_running(engine, session_id)
         wishes = {"1.2": "run", "1.0": "deny", "1.1": "answer"}
         for call_id, wish in wishes.items():
             assert session.state == "waiting"
@@ -206,7 +207,7 @@ async def test_calls_that_were_cut_side_by_side_are_each_decided_by_itself(tmp_p
             await engine.runner.decide(
                 session_id, call_id, DecisionRequest(wish, digest, text=call_id)
             )
-            session = await rested(engine, session_id)
+            session = await wait_while_running(engine, session_id)
         assert session.state == "idle"
         assert [one.call for one in effects.ran[3:]] == ["1.2"]
         body = session.turns[1].request.body
@@ -214,12 +215,12 @@ async def test_calls_that_were_cut_side_by_side_are_each_decided_by_itself(tmp_p
 
 
 async def test_an_answer_that_was_cut_is_asked_for_again_by_a_click_alone(tmp_path: Path) -> None:
-    async with running(tmp_path, pace=5) as engine:
-        session_id = await begun(engine, [NOTE], rules=ALLOW_ALL)
+    async with run_engine(tmp_path, pace=5) as engine:
+        session_id = await create_session(engine, [NOTE], rules=ALLOW_ALL)
         await engine.runner.prompt(session_id, "Use note")
-        await until(engine, session_id, RequestSent)
-    async with running(tmp_path) as engine:
-        session = await rested(engine, session_id)
+        await wait_for_event(engine, session_id, RequestSent)
+    async with run_engine(tmp_path) as engine:
+        session = await wait_while_running(engine, session_id)
         assert session.state == "interrupted"
         (failed,) = events_of(await engine.log.events(session_id), ResponseFailed)
         assert failed.failure == "interrupted"
@@ -228,7 +229,7 @@ async def test_an_answer_that_was_cut_is_asked_for_again_by_a_click_alone(tmp_pa
         clicks = [engine.runner.retry(session_id, 1) for _ in range(5)]
         told = await asyncio.gather(*clicks, return_exceptions=True)
         assert told.count(None) == 1
-        session = await rested(engine, session_id)
+        session = await wait_while_running(engine, session_id)
         assert (session.state, len(session.turns)) == ("idle", 3)
 
 
@@ -239,19 +240,19 @@ async def test_what_rules_would_go_on_with_waits_for_continue(tmp_path: Path) ->
     rule = Rule("note", "run", words="always")
     for place, always in enumerate((False, True)):
         async with effects.running(tmp_path) as engine:
-            session = await asked(engine, "Use note", NOTE)
+            session = await run_prompt(engine, "Use note", NOTE)
             where = "" if always else session.id
             await engine.rules.add(where, replace(rule, here=session.id), [NOTE])
         async with effects.running(tmp_path) as engine:
-            session = await rested(engine, session.id)
+            session = await wait_while_running(engine, session.id)
             assert (session.state, session.paused) == ("paused", "restart")
             await engine.runner.advance(session.id)
             assert len(effects.ran) == place
         async with effects.running(tmp_path) as engine:  # and once more: it is said once
-            again = await rested(engine, session.id)
+            again = await wait_while_running(engine, session.id)
             assert (again.state, again.seq) == ("paused", session.seq)
             await engine.runner.resume(session.id)
-            session = await rested(engine, session.id)
+            session = await wait_while_running(engine, session.id)
             assert (session.state, len(effects.ran)) == ("idle", place + 1)
 
 
@@ -263,13 +264,13 @@ async def test_a_call_that_waits_waits_on_after_a_restart(
     effects = Effects()
     asking = (Rule("note", "ask"), *rules)
     async with effects.running(tmp_path) as engine:
-        session = await asked(engine, "Use note", NOTE, rules=asking)
+        session = await run_prompt(engine, "Use note", NOTE, rules=asking)
     async with effects.running(tmp_path) as engine:
-        again = await rested(engine, session.id)
+        again = await wait_while_running(engine, session.id)
         assert (again.state, again.seq) == ("waiting", session.seq)
         (call,) = again.waiting
         await engine.runner.decide(session.id, call.id, DecisionRequest("deny", call.digest))
-        assert (await rested(engine, session.id)).state == "idle"
+        assert (await wait_while_running(engine, session.id)).state == "idle"
     assert effects.ran == []
 
 
@@ -287,17 +288,17 @@ async def test_an_http_tool_is_told_by_a_header_that_it_is_the_same_again(tmp_pa
     async with serving(play) as server:
         config = {"method": "POST", "url": f"{server.url}/note", "private": True}
         tool = replace(NOTE, answered_by="http", config=config)
-        async with running(tmp_path) as engine:
-            session_id = await begun(engine, [tool], rules=ALLOW_ALL)
+        async with run_engine(tmp_path) as engine:
+            session_id = await create_session(engine, [tool], rules=ALLOW_ALL)
             await engine.runner.prompt(session_id, "Use note")
             async with asyncio.timeout(20):
                 await arrived.wait()
         hangs = False
-        async with running(tmp_path) as engine:
-            (call,) = (await rested(engine, session_id)).waiting
+        async with run_engine(tmp_path) as engine:
+            (call,) = (await wait_while_running(engine, session_id)).waiting
             assert events_of(await engine.log.events(session_id), CallInterrupted)
             await engine.runner.decide(session_id, call.id, DecisionRequest("run", call.digest))
-            assert (await rested(engine, session_id)).state == "idle"
+            assert (await wait_while_running(engine, session_id)).state == "idle"
     keys = [_header(request, b"idempotency-key") for request in server.seen]
     assert keys[0].startswith(f"{session_id}/{call.id}/".encode())
     assert keys == [keys[0]] * 2
@@ -318,7 +319,7 @@ SPOILED = (
 
 @pytest.mark.parametrize("spoiled", SPOILED)
 async def test_a_session_that_cannot_be_read_keeps_no_other_back(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, spoiled: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, spoiled: str, start_engine: StartEngine
 ) -> None:
     effects = Effects()
     bad = await crashed(tmp_path, effects)
@@ -327,9 +328,9 @@ async def test_a_session_that_cannot_be_read_keeps_no_other_back(
     with closing(sqlite3.connect(tmp_path / "test.db")) as database, database:
         database.execute("UPDATE sessions SET state = 'running'")
         assert database.execute(spoiled, (bad,)).rowcount
-    async with running(tmp_path) as engine:
-        assert (await rested(engine, good)).state == "waiting"
-        assert f"Session {bad} was not recovered: The " in caplog.text
-        with pytest.raises(StoreError):
-            async with engine.sessions.holding(bad):
-                pass
+    engine = await start_engine()
+    assert (await wait_while_running(engine, good)).state == "waiting"
+    assert f"Session {bad} was not recovered: The " in caplog.text
+    with pytest.raises(StoreError):
+        async with engine.sessions.holding(bad):
+            pass

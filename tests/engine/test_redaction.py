@@ -31,6 +31,7 @@ from playground.core.serialization import from_row, to_row
 from playground.core.settings import Profile, Settings
 from playground.core.tools import Tool, text_result
 from playground.engine.decisions import DecisionRequest
+from playground.engine.engine import Engine
 from playground.engine.export_session import read_bundle, redact_bundle
 from playground.engine.redaction import redact_event
 from playground.engine.sessions import SessionStore
@@ -39,9 +40,10 @@ from playground.engine.verify import Difference, verify
 from playground.exchange.bundle import write_session
 from playground.executors.executor import Invocation
 from playground.secrets.redaction import Redactor
-from tests.engine.running import ALLOW_ALL, asked, begun, rested, running
+from tests.engines import ALLOW_ALL, create_session, run_engine, run_prompt
 from tests.net.test_client import serving
 from tests.tables import rest_slow
+from tests.waiting import wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -169,19 +171,18 @@ SHIPPED_ASKED = {
     "profile",
     rest_slow(["simulator", "simulator-openai", "simulator-gemini", "simulator-ollama"]),
 )
-async def test_nothing_of_a_plain_session_is_starred(tmp_path: Path, profile: str) -> None:
-    async with running(tmp_path) as engine:
-        shipped = [one.name for one in await engine.library.tools()]
-        for tools, prompt in (*SHIPPED_ASKED.items(), ("", "Answer fast, with a basic plan.")):
-            named = [tools] if tools else shipped
-            one = await asked(engine, prompt, *named, asked_profile=profile, rules=ALLOW_ALL)
-            whole = await read_bundle(engine, one.id)
-            left = redact_bundle(whole, set(engine.keys.secrets()), {}, ())
-            assert left.marks == ()
-            assert write_session(left.bundle).data == write_session(whole).data
-            checked = [one.event for one in whole.log if isinstance(one.event, CallChecked)]
-            assert all(one.code for one in checked)
-            assert len(checked) == bool(tools)
+async def test_nothing_of_a_plain_session_is_starred(profile: str, engine: Engine) -> None:
+    shipped = [one.name for one in await engine.library.tools()]
+    for tools, prompt in (*SHIPPED_ASKED.items(), ("", "Answer fast, with a basic plan.")):
+        named = [tools] if tools else shipped
+        one = await run_prompt(engine, prompt, *named, asked_profile=profile, rules=ALLOW_ALL)
+        whole = await read_bundle(engine, one.id)
+        left = redact_bundle(whole, set(engine.keys.secrets()), {}, ())
+        assert left.marks == ()
+        assert write_session(left.bundle).data == write_session(whole).data
+        checked = [one.event for one in whole.log if isinstance(one.event, CallChecked)]
+        assert all(one.code for one in checked)
+        assert len(checked) == bool(tools)
 
 
 def spoken(*deltas: object) -> bytes:
@@ -213,16 +214,16 @@ ECHOES: dict[str, bytes] = {
 @pytest.mark.parametrize("echo", ECHOES.values(), ids=ECHOES)
 async def test_a_key_that_comes_back_in_pieces_is_in_no_row(tmp_path: Path, echo: bytes) -> None:
     async with serving(echo) as provider:
-        async with running(tmp_path, environment={"MY_LLM_KEY": CANARY}) as engine:
+        async with run_engine(tmp_path, environment={"MY_LLM_KEY": CANARY}) as engine:
             await engine.confirm("MY_LLM_KEY", provider.url)
             profile = Profile("echo", "openai_chat", provider.url, "MY_LLM_KEY", "m")
             engine.keys.key_for(profile)  # as after a first request
-            session_id = await begun(engine, [ECHO], profile=profile)
+            session_id = await create_session(engine, [ECHO], profile=profile)
             await engine.runner.prompt(session_id, f"my key is {CANARY}")
-            session = await rested(engine, session_id)
+            session = await wait_while_running(engine, session_id)
             for call in session.waiting:
                 await engine.runner.decide(session_id, call.id, DecisionRequest("run", call.digest))
-                await rested(engine, session_id)
+                await wait_while_running(engine, session_id)
             async with engine.sessions.holding(session_id) as live:
                 assert live.title == f"my key is {STARS}"
                 await engine.sessions.rename(live, f"about {CANARY}")

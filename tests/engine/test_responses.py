@@ -29,6 +29,7 @@ from playground.core.session import session_data
 from playground.core.settings import Limits, Profile
 from playground.core.tools import Tool
 from playground.engine.decisions import DecisionRequest
+from playground.engine.engine import Engine
 from playground.engine.responses import (
     TOGETHER,
     TOGETHER_BYTES,
@@ -43,9 +44,10 @@ from playground.engine.responses import (
 from playground.engine.sessions import SessionStore
 from playground.protocols.registry import codec
 from playground.secrets.redaction import Redactor
-from tests.engine.running import KEY, asked, begun, events_of, rested, running
+from tests.engines import KEY, StartEngine, create_session, events_of, run_engine, run_prompt
 from tests.factories import Log
 from tests.net.test_client import HEAD, serving
+from tests.waiting import wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -67,92 +69,88 @@ FAULTS: tuple[tuple[str, str, str, str], ...] = (
 
 
 @pytest.mark.parametrize("profile", ["simulator", "simulator-openai"])
-async def test_a_session_survives_each_kind_of_end(tmp_path: Path, profile: str) -> None:
-    async with running(tmp_path) as engine:
-        wrong: list[tuple[str, ...]] = []
-        for fault, state, failure, word in FAULTS:
-            prompt = f"[[fault:{fault}]] What is 17 * 23?"
-            session = await asked(engine, prompt, "calculator", asked_profile=profile)
-            turn = session.turns[-1]
-            found = turn.failure.failure if turn.failure is not None else ""
-            said = turn.failure.message if turn.failure is not None else ""
-            if (session.state, found) != (state, failure) or word not in said:
-                wrong.append((fault, session.state, found, said))
-            if said and not said.rstrip().endswith((".", "!", "?", ")", '"')):
-                wrong.append((fault, "no sentence", said))
-            assert next_commands(session) == []
-            # The session survives: it reads again from its log, and takes what comes next.
-            again = await engine.log.events(session.id)
-            assert again[-1].seq == session.seq
-            if state in ("failed", "interrupted"):
-                await engine.runner.retry(session.id)
-                await rested(engine, session.id)
-        assert wrong == []
+async def test_a_session_survives_each_kind_of_end(profile: str, engine: Engine) -> None:
+    wrong: list[tuple[str, ...]] = []
+    for fault, state, failure, word in FAULTS:
+        prompt = f"[[fault:{fault}]] What is 17 * 23?"
+        session = await run_prompt(engine, prompt, "calculator", asked_profile=profile)
+        turn = session.turns[-1]
+        found = turn.failure.failure if turn.failure is not None else ""
+        said = turn.failure.message if turn.failure is not None else ""
+        if (session.state, found) != (state, failure) or word not in said:
+            wrong.append((fault, session.state, found, said))
+        if said and not said.rstrip().endswith((".", "!", "?", ")", '"')):
+            wrong.append((fault, "no sentence", said))
+        assert next_commands(session) == []
+        # The session survives: it reads again from its log, and takes what comes next.
+        again = await engine.log.events(session.id)
+        assert again[-1].seq == session.seq
+        if state in ("failed", "interrupted"):
+            await engine.runner.retry(session.id)
+            await wait_while_running(engine, session.id)
+    assert wrong == []
 
 
 @pytest.mark.parametrize("fault", ["args-truncated", "args-garbage", "args-array", "tool-unknown"])
-async def test_what_is_malformed_waits_and_cannot_run(tmp_path: Path, fault: str) -> None:
-    async with running(tmp_path) as engine:
-        session = await asked(engine, f"[[fault:{fault}]] What is 17 * 23?", "calculator")
-        (call,) = session.waiting
-        for anyway in (False, True):
-            wish = DecisionRequest("run", call.digest, anyway=anyway)
-            with pytest.raises(Refused):
-                await engine.runner.decide(session.id, call.id, wish)
-        assert (await rested(engine, session.id)).seq == session.seq
-        await engine.runner.decide(session.id, call.id, DecisionRequest("deny", call.digest))
-        result = (await rested(engine, session.id)).call(call.id).result
-        assert result is not None
-        assert result.kind == "denied"
+async def test_what_is_malformed_waits_and_cannot_run(fault: str, engine: Engine) -> None:
+    session = await run_prompt(engine, f"[[fault:{fault}]] What is 17 * 23?", "calculator")
+    (call,) = session.waiting
+    for anyway in (False, True):
+        wish = DecisionRequest("run", call.digest, anyway=anyway)
+        with pytest.raises(Refused):
+            await engine.runner.decide(session.id, call.id, wish)
+    assert (await wait_while_running(engine, session.id)).seq == session.seq
+    await engine.runner.decide(session.id, call.id, DecisionRequest("deny", call.digest))
+    result = (await wait_while_running(engine, session.id)).call(call.id).result
+    assert result is not None
+    assert result.kind == "denied"
 
 
 @pytest.mark.parametrize("profile", ["simulator", "simulator-openai"])
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("what", ["empty", "null"])
 async def test_arguments_that_say_nothing_are_noted(
-    tmp_path: Path, profile: str, stream: bool, what: str
+    profile: str, stream: bool, what: str, engine: Engine
 ) -> None:
-    async with running(tmp_path) as engine:
-        prompt = f"[[fault:args-{what}]] What is 17 * 23?"
-        more = {"asked_profile": profile, "stream": stream}
-        (call,) = (await asked(engine, prompt, "calculator", **more)).waiting
-        assert call.problems[0].kind == "note"
-        assert "{} is passed" in call.problems[0].message
-        assert call.arguments == "{}"
+    prompt = f"[[fault:args-{what}]] What is 17 * 23?"
+    more = {"asked_profile": profile, "stream": stream}
+    (call,) = (await run_prompt(engine, prompt, "calculator", **more)).waiting
+    assert call.problems[0].kind == "note"
+    assert "{} is passed" in call.problems[0].message
+    assert call.arguments == "{}"
 
 
 @pytest.mark.parametrize("profile", ["simulator", "simulator-openai"])
-async def test_a_session_outlives_every_name_a_model_invents(tmp_path: Path, profile: str) -> None:
+async def test_a_session_outlives_every_name_a_model_invents(
+    profile: str, start_engine: StartEngine
+) -> None:
     names = ("unknown", "empty-name", "long-name", "odd-name", "lookalike-name")
-    async with running(tmp_path) as engine:
-        for name in names:
-            prompt = f"[[fault:tool-{name}]] What is 17 * 23?"
-            session = await asked(engine, prompt, "calculator", asked_profile=profile)
-            (call,) = session.waiting
-            await engine.runner.decide(session.id, call.id, DecisionRequest("deny", call.digest))
-            session = await rested(engine, session.id)
-            assert session.turns[1].failure is None, (name, session.turns[1].failure)
+    engine = await start_engine()
+    for name in names:
+        prompt = f"[[fault:tool-{name}]] What is 17 * 23?"
+        session = await run_prompt(engine, prompt, "calculator", asked_profile=profile)
+        (call,) = session.waiting
+        await engine.runner.decide(session.id, call.id, DecisionRequest("deny", call.digest))
+        session = await wait_while_running(engine, session.id)
+        assert session.turns[1].failure is None, (name, session.turns[1].failure)
 
 
-async def test_a_cut_call_can_be_read_and_never_run(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        session = await asked(engine, "[[fault:clean-end-mid-args]] 17 * 23?", "calculator")
-        (call,) = session.calls()
-        assert call.raw
-        assert not call.part.complete
-        with pytest.raises((Refused, Conflict)):
-            await engine.runner.decide(
-                session.id, call.id, DecisionRequest("run", call.digest or "x")
-            )
+async def test_a_cut_call_can_be_read_and_never_run(engine: Engine) -> None:
+    session = await run_prompt(engine, "[[fault:clean-end-mid-args]] 17 * 23?", "calculator")
+    (call,) = session.calls()
+    assert call.raw
+    assert not call.part.complete
+    with pytest.raises((Refused, Conflict)):
+        await engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest or "x"))
 
 
 async def test_an_echoed_key_is_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     environment = {"ANTHROPIC_API_KEY": CANARY}
-    async with running(tmp_path, environment=environment) as engine:
+    async with run_engine(tmp_path, environment=environment) as engine:
         url = engine.runner._client._simulator_url()
         engine.keys.paste("ANTHROPIC_API_KEY", CANARY, url)
         profile = Profile("echo", "anthropic", url + "/anthropic", "ANTHROPIC_API_KEY", "m")
-        session = await asked(
+        session = await run_prompt(
             engine, f"[[fault:http-401-echo-key]] my key is {CANARY[:9]}", profile=profile
         )
         failure = session.turns[-1].failure
@@ -178,71 +176,67 @@ async def test_an_echoed_key_is_nowhere(tmp_path: Path, caplog: pytest.LogCaptur
     ],
 )
 async def test_an_answer_of_another_type_than_asked_is_noted(
-    tmp_path: Path, fault: str, stream: bool, said: str
+    fault: str, stream: bool, said: str, engine: Engine
 ) -> None:
-    async with running(tmp_path) as engine:
-        session = await asked(engine, f"[[fault:{fault}]] Hi", stream=stream)
-        told = [w.message for w in session.turns[0].warnings if w.code == "content_type"]
-        assert bool(told) == bool(said)
-        assert all(said in message for message in told)
+    session = await run_prompt(engine, f"[[fault:{fault}]] Hi", stream=stream)
+    told = [w.message for w in session.turns[0].warnings if w.code == "content_type"]
+    assert bool(told) == bool(said)
+    assert all(said in message for message in told)
 
 
 @pytest.mark.parametrize(
     ("key_name", "end"),
     [("A_KEY", "Check A_KEY."), ("", "The profile names no key (Providers).")],
 )
-async def test_a_refused_key_is_named(tmp_path: Path, key_name: str, end: str) -> None:
-    async with running(tmp_path, environment={"A_KEY": "wrong-key-0123456789"}) as engine:
-        url = engine.runner._client._simulator_url()
-        engine.keys.paste("A_KEY", "wrong-key-0123456789", url)
-        profile = Profile("p", "anthropic", url + "/anthropic", key_name, "m")
-        failure = (await asked(engine, "hello", profile=profile)).turns[0].failure
-        assert failure is not None
-        assert failure.status == 401
-        assert failure.message.endswith(end)
+async def test_a_refused_key_is_named(key_name: str, end: str, start_engine: StartEngine) -> None:
+    engine = await start_engine(environment={"A_KEY": "wrong-key-0123456789"})
+    url = engine.runner._client._simulator_url()
+    engine.keys.paste("A_KEY", "wrong-key-0123456789", url)
+    profile = Profile("p", "anthropic", url + "/anthropic", key_name, "m")
+    failure = (await run_prompt(engine, "hello", profile=profile)).turns[0].failure
+    assert failure is not None
+    assert failure.status == 401
+    assert failure.message.endswith(end)
 
 
-async def test_without_a_model_nothing_is_sent(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        profile = Profile("p", "ollama", "sim:")
-        failure = (await asked(engine, "hello", profile=profile)).turns[0].failure
-        assert failure is not None
-        assert (failure.failure, failure.status) == ("bad_request", None)
-        assert "Choose a model" in failure.message
+async def test_without_a_model_nothing_is_sent(engine: Engine) -> None:
+    profile = Profile("p", "ollama", "sim:")
+    failure = (await run_prompt(engine, "hello", profile=profile)).turns[0].failure
+    assert failure is not None
+    assert (failure.failure, failure.status) == ("bad_request", None)
+    assert "Choose a model" in failure.message
 
 
-async def test_the_wait_that_is_asked_is_said(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        session = await asked(engine, "[[fault:http-429-retry-30]] Hi")
-        failure = session.turns[0].failure
-        assert failure is not None
-        assert failure.message.endswith(" It asks to wait 30 s.")
-        response = session.turns[0].response
-        assert response is not None
-        assert response.request_id.startswith("req_")
+async def test_the_wait_that_is_asked_is_said(engine: Engine) -> None:
+    session = await run_prompt(engine, "[[fault:http-429-retry-30]] Hi")
+    failure = session.turns[0].failure
+    assert failure is not None
+    assert failure.message.endswith(" It asks to wait 30 s.")
+    response = session.turns[0].response
+    assert response is not None
+    assert response.request_id.startswith("req_")
 
 
-async def test_without_a_key_nothing_is_sent(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        session = await asked(engine, "hello", asked_profile="openai")
-        failure = session.turns[-1].failure
-        assert failure is not None
-        assert failure.failure == "no_key"
-        assert "OPENAI_API_KEY" in failure.message
-        assert session.state == "failed"
+async def test_without_a_key_nothing_is_sent(engine: Engine) -> None:
+    session = await run_prompt(engine, "hello", asked_profile="openai")
+    failure = session.turns[-1].failure
+    assert failure is not None
+    assert failure.failure == "no_key"
+    assert "OPENAI_API_KEY" in failure.message
+    assert session.state == "failed"
 
 
-async def test_a_refused_connection_names_the_place(tmp_path: Path) -> None:
+async def test_a_refused_connection_names_the_place(start_engine: StartEngine) -> None:
     sock = bind_socket("127.0.0.1", 0)
     port = port_of(sock)
     sock.close()
-    async with running(tmp_path) as engine:
-        profile = Profile("gone", "openai_chat", f"http://127.0.0.1:{port}/v1", "", "m")
-        session = await asked(engine, "hello", profile=profile)
-        failure = session.turns[-1].failure
-        assert failure is not None
-        assert failure.failure == "unreachable"
-        assert f"127.0.0.1:{port}" in failure.message
+    engine = await start_engine()
+    profile = Profile("gone", "openai_chat", f"http://127.0.0.1:{port}/v1", "", "m")
+    session = await run_prompt(engine, "hello", profile=profile)
+    failure = session.turns[-1].failure
+    assert failure is not None
+    assert failure.failure == "unreachable"
+    assert f"127.0.0.1:{port}" in failure.message
 
 
 async def test_what_came_is_kept_byte_for_byte(tmp_path: Path) -> None:
@@ -252,11 +246,11 @@ async def test_what_came_is_kept_byte_for_byte(tmp_path: Path) -> None:
         b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
     )
     async with (
-        running(tmp_path) as engine,
+        run_engine(tmp_path) as engine,
         serving(HEAD + b"Connection: close\r\n\r\n" + body) as it,
     ):
         profile = Profile("raw", "openai_chat", it.url, "", "m")
-        session = await asked(engine, "hello", profile=profile)
+        session = await run_prompt(engine, "hello", profile=profile)
         assert session.answer == "Hi"
         chunks = await engine.log.chunks(session.id)
         kept = b"".join(chunk.data for chunk in chunks)
@@ -272,36 +266,33 @@ async def test_what_came_with_the_end_is_told(tmp_path: Path) -> None:
     more = b'data: {"choices":[{"index":0,"delta":{"content":"and"}}]}\n\n'
     end = b'data: {"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}\n\n'
     answer = HEAD + b"Connection: close\r\n\r\n" + end + b"data: [DONE]\n\n" + more
-    async with running(tmp_path) as engine, serving(answer) as it:
+    async with run_engine(tmp_path) as engine, serving(answer) as it:
         profile = Profile("raw", "openai_chat", it.url, "", "m")
-        session = await asked(engine, "hello", profile=profile)
+        session = await run_prompt(engine, "hello", profile=profile)
         assert session.answer == "Hi"
         assert "after_end" in [warning.code for warning in session.turns[0].warnings]
 
 
-async def test_stop_ends_a_silent_answer_at_once(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        session_id = await begun(engine, ["calculator"])
-        await engine.runner.prompt(session_id, "[[fault:stall-after-6]] What is 17 * 23?")
-        async with asyncio.timeout(20):
-            while not events_of(await engine.log.events(session_id), PartDelta):
-                await engine.sessions.wait(
-                    engine.sessions.position, engine.sessions.list_version, 5
-                )
-        async with asyncio.timeout(20):
-            await engine.runner.stop(session_id)
-        session = await rested(engine, session_id)
-        failure = session.turns[-1].failure
-        assert failure is not None
-        assert failure.failure == "stopped"
-        assert session.state == "interrupted"
-        assert session.turns[-1].text
-        assert session_data(session)["text"] == session.turns[-1].text
+async def test_stop_ends_a_silent_answer_at_once(engine: Engine) -> None:
+    session_id = await create_session(engine, ["calculator"])
+    await engine.runner.prompt(session_id, "[[fault:stall-after-6]] What is 17 * 23?")
+    async with asyncio.timeout(20):
+        while not events_of(await engine.log.events(session_id), PartDelta):
+            await engine.sessions.wait(engine.sessions.position, engine.sessions.list_version, 5)
+    async with asyncio.timeout(20):
+        await engine.runner.stop(session_id)
+    session = await wait_while_running(engine, session_id)
+    failure = session.turns[-1].failure
+    assert failure is not None
+    assert failure.failure == "stopped"
+    assert session.state == "interrupted"
+    assert session.turns[-1].text
+    assert session_data(session)["text"] == session.turns[-1].text
 
 
 @pytest.mark.parametrize("began", [False, True], ids=["before it begins", "as it begins"])
 async def test_an_answer_that_is_stopped_before_its_reader_ran_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, began: bool
+    monkeypatch: pytest.MonkeyPatch, began: bool, start_engine: StartEngine
 ) -> None:
     read = ProviderClient._read
 
@@ -315,15 +306,15 @@ async def test_an_answer_that_is_stopped_before_its_reader_ran_ends(
             answering.stop(failure)
         return read(client, prepared, answering)
 
-    async with running(tmp_path) as engine:
-        monkeypatch.setattr(ProviderClient, "_read", stop_and_read)
-        session_id = await begun(engine, ["calculator"])
-        await engine.runner.prompt(session_id, "What is 17 * 23?")
-        with anyio.fail_after(20):
-            session = await rested(engine, session_id)
-        failure = session.turns[-1].failure
-        assert failure is not None
-        assert failure.failure == "stopped"
+    engine = await start_engine()
+    monkeypatch.setattr(ProviderClient, "_read", stop_and_read)
+    session_id = await create_session(engine, ["calculator"])
+    await engine.runner.prompt(session_id, "What is 17 * 23?")
+    with anyio.fail_after(20):
+        session = await wait_while_running(engine, session_id)
+    failure = session.turns[-1].failure
+    assert failure is not None
+    assert failure.failure == "stopped"
 
 
 def test_no_header_is_sent_twice() -> None:

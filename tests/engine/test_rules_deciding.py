@@ -20,7 +20,8 @@ from playground.engine.rules import ALWAYS
 from playground.executors.executor import CallCheck, Invocation, Report
 from playground.protocols.server import ModelReply, call
 from playground.simulator.scenario import Scenario, ScenarioTurn
-from tests.engine.running import begun, events_of, rested, running, until
+from tests.engines import StartEngine, create_session, events_of, run_engine
+from tests.waiting import wait_for_event, wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -54,13 +55,13 @@ def of_kind(engine: Engine, kind: AnsweredBy, one: Held) -> Held:
 
 
 async def prompted(engine: Engine, prompt: str, *tools: Tool, rules: tuple[Rule, ...]) -> Session:
-    session_id = await begun(engine, tools, rules=rules)
+    session_id = await create_session(engine, tools, rules=rules)
     await engine.runner.prompt(session_id, prompt)
-    return await rested(engine, session_id)
+    return await wait_while_running(engine, session_id)
 
 
 async def test_what_was_denied_anywhere_no_proposed_rule_runs(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         rule = Rule("note", "run", proposed=True, here="elsewhere")
         await engine.rules.add(ALWAYS, rule, [NOTE])
         assert (await prompted(engine, "Use note", NOTE, rules=())).state == "idle"
@@ -68,13 +69,13 @@ async def test_what_was_denied_anywhere_no_proposed_rule_runs(tmp_path: Path) ->
         session = await prompted(engine, "Use note", NOTE, rules=(by_hand,))
         (one,) = session.waiting  # denied after the rule was written, and was read
         await engine.runner.decide(session.id, one.id, DecisionRequest("deny", one.digest))
-        await rested(engine, session.id)
+        await wait_while_running(engine, session.id)
         again = await prompted(engine, "Use note", NOTE, rules=())
         assert [one.asks for one in again.waiting] == [
             "You denied this call before, so the rule “run note” asks."
         ]
         assert (await prompted(engine, "Use note", NOTE, rules=(Rule("*", "run"),))).waiting == []
-    async with running(tmp_path) as engine:  # read from the log
+    async with run_engine(tmp_path) as engine:  # read from the log
         assert len((await prompted(engine, "Use note", NOTE, rules=())).waiting) == 1
 
 
@@ -90,36 +91,36 @@ async def held_behind(engine: Engine) -> tuple[Session, Held]:
 async def answered(engine: Engine, session: Session) -> Session:
     (one,) = session.waiting
     await engine.runner.decide(session.id, one.id, DecisionRequest("answer", one.digest, text="so"))
-    return await rested(engine, session.id)
+    return await wait_while_running(engine, session.id)
 
 
 @pytest.mark.parametrize("change", ["none", "deleted", "denied", "code"])
 async def test_a_rule_decides_a_held_call_only_as_long_as_it_stands(
-    tmp_path: Path, change: str
+    change: str, start_engine: StartEngine
 ) -> None:
-    async with running(tmp_path, scenario=PAIR) as engine:
-        session, held = await held_behind(engine)
-        (rule,) = engine.rules.listed(session.id)
-        match change:
-            case "deleted":
-                await engine.rules.delete(session.id, rule.id)
-            case "denied":
-                await engine.rules.add(session.id, Rule("slow", "deny"), (), 0)
-            case "code":
-                held.code = "two"
-        session = await answered(engine, session)
-        slow = session.call("1.1")
-        said = {
-            "none": ("done", "ran", ""),
-            "deleted": ("waiting", "", "The rule “run slow” decided this call, but no longer does"),
-            "denied": ("done", "The user did not allow this call.", ""),
-            "code": ("waiting", "", "slow has changed since the rule “run slow” was added"),
-        }[change]
-        assert (slow.status, slow.result.text if slow.result else "") == said[:2]
-        assert slow.asks.startswith(said[2]), slow.asks
-        log = await engine.log.events(session.id)
-        assert [one.by for one in events_of(log, CallReturned)] == ["rule"] * (change != "none")
-        assert len(events_of(log, CallStarted)) == (change == "none")
+    engine = await start_engine(scenario=PAIR)
+    session, held = await held_behind(engine)
+    (rule,) = engine.rules.listed(session.id)
+    match change:
+        case "deleted":
+            await engine.rules.delete(session.id, rule.id)
+        case "denied":
+            await engine.rules.add(session.id, Rule("slow", "deny"), (), 0)
+        case "code":
+            held.code = "two"
+    session = await answered(engine, session)
+    slow = session.call("1.1")
+    said = {
+        "none": ("done", "ran", ""),
+        "deleted": ("waiting", "", "The rule “run slow” decided this call, but no longer does"),
+        "denied": ("done", "The user did not allow this call.", ""),
+        "code": ("waiting", "", "slow has changed since the rule “run slow” was added"),
+    }[change]
+    assert (slow.status, slow.result.text if slow.result else "") == said[:2]
+    assert slow.asks.startswith(said[2]), slow.asks
+    log = await engine.log.events(session.id)
+    assert [one.by for one in events_of(log, CallReturned)] == ["rule"] * (change != "none")
+    assert len(events_of(log, CallStarted)) == (change == "none")
 
 
 TRIO = Scenario(
@@ -129,58 +130,60 @@ TRIO = Scenario(
 
 @pytest.mark.parametrize("does", ["stop", "delete", "deny", "nothing", "code", "late"])
 async def test_the_look_before_held_calls_begin_holds_nobody_and_begins_nothing_by_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str
+    monkeypatch: pytest.MonkeyPatch, does: str, start_engine: StartEngine
 ) -> None:
     monkeypatch.setattr(decisions, "SOON_S", 0.01 if does == "late" else 600.0)
-    async with running(tmp_path, scenario=TRIO) as engine:
-        session, held = await held_behind(engine)
-        (rule,) = engine.rules.listed(session.id)
-        held.go.clear()
-        held.asked.clear()
-        (one,) = session.waiting
-        with anyio.fail_after(20):  # the lock is free while what answers is looked at
-            await engine.runner.decide(
-                session.id, one.id, DecisionRequest("answer", one.digest, text="so")
-            )
-            await held.asked.wait()
-            match does:
-                case "stop":
-                    await engine.runner.stop(session.id)
-                case "delete":
-                    await engine.rules.delete(session.id, rule.id)
-                case "deny":
-                    await engine.rules.add(session.id, Rule("slow", "deny"), (), 0)
-                case "code":
-                    held.code = "two"
-                case "late":
-                    await until(engine, session.id, CallStarted)
-        held.go.set()
-        session = await rested(engine, session.id)
-        begun, state, status = {
-            "stop": (0, "interrupted", "decided"),
-            "delete": (0, "waiting", "waiting"),
-            "deny": (0, "idle", "done"),
-            "nothing": (2, "idle", "done"),
-            "code": (0, "waiting", "waiting"),
-            "late": (2, "idle", "done"),
-        }[does]
-        assert (session.state, session.call("1.1").status) == (state, status)
-        assert session.call("1.2").status == status
-        assert len(events_of(await engine.log.events(session.id), CallStarted)) == begun
+    engine = await start_engine(scenario=TRIO)
+    session, held = await held_behind(engine)
+    (rule,) = engine.rules.listed(session.id)
+    held.go.clear()
+    held.asked.clear()
+    (one,) = session.waiting
+    with anyio.fail_after(20):  # the lock is free while what answers is looked at
+        await engine.runner.decide(
+            session.id, one.id, DecisionRequest("answer", one.digest, text="so")
+        )
+        await held.asked.wait()
+        match does:
+            case "stop":
+                await engine.runner.stop(session.id)
+            case "delete":
+                await engine.rules.delete(session.id, rule.id)
+            case "deny":
+                await engine.rules.add(session.id, Rule("slow", "deny"), (), 0)
+            case "code":
+                held.code = "two"
+            case "late":
+                await wait_for_event(engine, session.id, CallStarted)
+    held.go.set()
+    session = await wait_while_running(engine, session.id)
+    begun, state, status = {
+        "stop": (0, "interrupted", "decided"),
+        "delete": (0, "waiting", "waiting"),
+        "deny": (0, "idle", "done"),
+        "nothing": (2, "idle", "done"),
+        "code": (0, "waiting", "waiting"),
+        "late": (2, "idle", "done"),
+    }[does]
+    assert (session.state, session.call("1.1").status) == (state, status)
+    assert session.call("1.2").status == status
+    assert len(events_of(await engine.log.events(session.id), CallStarted)) == begun
 
 
-async def test_a_stop_waits_for_its_check_and_nothing_begins_before(tmp_path: Path) -> None:
-    async with running(tmp_path, scenario=PAIR) as engine:
-        held = of_kind(engine, "mcp", Held())
-        rules = (Rule("slow", "stop"), Rule("first", "run"))
-        session_id = await begun(engine, [FIRST, SLOW], rules=rules)
-        await engine.runner.prompt(session_id, "Go.")
-        with anyio.fail_after(20):
-            await held.asked.wait()
-        await until(engine, session_id, CallChecked)
-        await engine.runner.advance(session_id)
-        held.go.set()
-        session = await rested(engine, session_id)
-        assert (session.stopped, session.call("1.1").stopped_by) == (True, "stop the run at slow")
-        log = await engine.log.events(session_id)
-        assert events_of(log, CallDecided) == events_of(log, CallStarted) == []
+async def test_a_stop_waits_for_its_check_and_nothing_begins_before(
+    start_engine: StartEngine,
+) -> None:
+    engine = await start_engine(scenario=PAIR)
+    held = of_kind(engine, "mcp", Held())
+    rules = (Rule("slow", "stop"), Rule("first", "run"))
+    session_id = await create_session(engine, [FIRST, SLOW], rules=rules)
+    await engine.runner.prompt(session_id, "Go.")
+    with anyio.fail_after(20):
+        await held.asked.wait()
+    await wait_for_event(engine, session_id, CallChecked)
+    await engine.runner.advance(session_id)
+    held.go.set()
+    session = await wait_while_running(engine, session_id)
+    assert (session.stopped, session.call("1.1").stopped_by) == (True, "stop the run at slow")
+    log = await engine.log.events(session_id)
+    assert events_of(log, CallDecided) == events_of(log, CallStarted) == []

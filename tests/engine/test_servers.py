@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -16,14 +15,16 @@ from playground.core.errors import BadInput, BadTool, Conflict, NotFound
 from playground.core.servers import Accepted, Server, fingerprint
 from playground.core.tools import Tool
 from playground.engine.decisions import DecisionRequest
+from playground.engine.engine import Engine
 from playground.engine.servers import ShownServer, offered
 from playground.engine.settings import profile_from
 from playground.exchange.tool_import import import_tools
 from playground.executors.executor import ThrottledProgress
 from playground.executors.mcp.connection import ListedTool
 from playground.schema.validate import check_tool
-from tests.engine.running import ALLOW_ALL, begun, rested, running
+from tests.engines import ALLOW_ALL, StartEngine, create_session
 from tests.executors.mcp_servers import by_stdio
+from tests.waiting import wait_while_running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]
 CANARY = "canary-7d1c02f94ab85e63"
@@ -40,93 +41,95 @@ def marks(shown: ShownServer) -> dict[str, str]:
 
 
 @pytest.mark.slow
-async def test_from_kept_to_taken_and_changed(tmp_path: Path) -> None:
+async def test_from_kept_to_taken_and_changed(start_engine: StartEngine) -> None:
     server = by_stdio("turncoat")
-    async with running(tmp_path) as engine:
-        servers = engine.servers
-        await servers.save(server)
-        assert (await servers.get("turncoat")).state == "new"
-        with pytest.raises(BadInput, match="was not accepted yet"):
-            await servers.list_tools("turncoat")
-        with pytest.raises(Conflict, match="changed since it was shown"):
-            await servers.accept("turncoat", "0" * 64)
-        assert (await servers.get("turncoat")).state == "new"
+    engine = await start_engine()
+    servers = engine.servers
+    await servers.save(server)
+    assert (await servers.get("turncoat")).state == "new"
+    with pytest.raises(BadInput, match="was not accepted yet"):
+        await servers.list_tools("turncoat")
+    with pytest.raises(Conflict, match="changed since it was shown"):
+        await servers.accept("turncoat", "0" * 64)
+    assert (await servers.get("turncoat")).state == "new"
 
-        await servers.accept("turncoat", fingerprint(server))
-        assert (await servers.get("turncoat")).state == "resting"
-        shown = await listed(servers, "turncoat")
-        assert (shown.state, marks(shown)) == ("connected", {"t": "new"})
-        first = shown.offered[0].listed
-        assert first is not None
-        with pytest.raises(Conflict, match="has another t now"):
-            await servers.take("turncoat", [("t", "0" * 64)])
-        assert await servers.take("turncoat", [("t", first.fingerprint)]) == ["t"]
-        entry = await engine.library.entry("t")
-        assert entry.enabled
-        assert entry.tool.config == {"server": "turncoat", "tool": "t"}
-        assert (entry.tool.group, entry.tool.description) == ("mcp · turncoat", "A tool.")
-        assert marks(await servers.get("turncoat")) == {"t": "same"}
+    await servers.accept("turncoat", fingerprint(server))
+    assert (await servers.get("turncoat")).state == "resting"
+    shown = await listed(servers, "turncoat")
+    assert (shown.state, marks(shown)) == ("connected", {"t": "new"})
+    first = shown.offered[0].listed
+    assert first is not None
+    with pytest.raises(Conflict, match="has another t now"):
+        await servers.take("turncoat", [("t", "0" * 64)])
+    assert await servers.take("turncoat", [("t", first.fingerprint)]) == ["t"]
+    entry = await engine.library.entry("t")
+    assert entry.enabled
+    assert entry.tool.config == {"server": "turncoat", "tool": "t"}
+    assert (entry.tool.group, entry.tool.description) == ("mcp · turncoat", "A tool.")
+    assert marks(await servers.get("turncoat")) == {"t": "same"}
 
-        await engine.library.save(replace(entry.tool, name="mine", timeout_s=5), 1, original="t")
-        checked = await engine.executors.checked("s", entry.tool, "{}")
-        assert checked.problems == ()
-        connection = engine.servers._mcp.peer(server).connection
-        assert connection is not None
-        await connection.call("t", {}, ThrottledProgress(lambda *_: None))
-        shown = await listed(servers, "turncoat")
-        assert marks(shown) == {"t": "changed"}
-        second = shown.offered[0].listed
-        assert second is not None
-        checked = await engine.executors.checked("s", entry.tool, "{}")
-        assert [problem.kind for problem in checked.problems] == ["caution"]
-        assert await servers.take("turncoat", [("t", second.fingerprint)]) == ["mine"]
-        mine = await engine.library.entry("mine")
-        assert (mine.tool.description, mine.tool.timeout_s) == ("Now it is another.", 5)
-        assert mine.version == 3
-        assert (await engine.executors.checked("s", mine.tool, "{}")).problems == ()
+    await engine.library.save(replace(entry.tool, name="mine", timeout_s=5), 1, original="t")
+    checked = await engine.executors.checked("s", entry.tool, "{}")
+    assert checked.problems == ()
+    connection = engine.servers._mcp.peer(server).connection
+    assert connection is not None
+    await connection.call("t", {}, ThrottledProgress(lambda *_: None))
+    shown = await listed(servers, "turncoat")
+    assert marks(shown) == {"t": "changed"}
+    second = shown.offered[0].listed
+    assert second is not None
+    checked = await engine.executors.checked("s", entry.tool, "{}")
+    assert [problem.kind for problem in checked.problems] == ["caution"]
+    assert await servers.take("turncoat", [("t", second.fingerprint)]) == ["mine"]
+    mine = await engine.library.entry("mine")
+    assert (mine.tool.description, mine.tool.timeout_s) == ("Now it is another.", 5)
+    assert mine.version == 3
+    assert (await engine.executors.checked("s", mine.tool, "{}")).problems == ()
 
-        await servers.stop("turncoat")
-        assert (await servers.get("turncoat")).state == "resting"
-        await servers.withdraw("turncoat")
-        assert (await servers.get("turncoat")).state == "new"
-        await servers.delete("turncoat")
-        with pytest.raises(NotFound):
-            await servers.get("turncoat")
-        assert (await engine.library.entry("mine")).tool == mine.tool
+    await servers.stop("turncoat")
+    assert (await servers.get("turncoat")).state == "resting"
+    await servers.withdraw("turncoat")
+    assert (await servers.get("turncoat")).state == "new"
+    await servers.delete("turncoat")
+    with pytest.raises(NotFound):
+        await servers.get("turncoat")
+    assert (await engine.library.entry("mine")).tool == mine.tool
 
 
-async def test_a_changed_server_asks_again(tmp_path: Path) -> None:
+async def test_a_changed_server_asks_again(start_engine: StartEngine) -> None:
     server = by_stdio("fine")
-    async with running(tmp_path) as engine:
+    engine = await start_engine()
+    await engine.servers.save(server)
+    await engine.servers.accept("fine", fingerprint(server))
+    await engine.servers.save(replace(server, env={"A": "1"}), "fine")
+    assert (await engine.servers.get("fine")).state == "changed"
+    await engine.servers.save(server, "fine")
+    assert (await engine.servers.get("fine")).state == "resting", "it is the accepted one"
+    with pytest.raises(Conflict, match="already"):
         await engine.servers.save(server)
-        await engine.servers.accept("fine", fingerprint(server))
-        await engine.servers.save(replace(server, env={"A": "1"}), "fine")
-        assert (await engine.servers.get("fine")).state == "changed"
-        await engine.servers.save(server, "fine")
-        assert (await engine.servers.get("fine")).state == "resting", "it is the accepted one"
-        with pytest.raises(Conflict, match="already"):
-            await engine.servers.save(server)
-        await engine.servers.save(replace(server, name="other"), "fine")
-        shown = await engine.servers.all()
-        assert [(one.server.name, one.state) for one in shown] == [("other", "changed")]
+    await engine.servers.save(replace(server, name="other"), "fine")
+    shown = await engine.servers.all()
+    assert [(one.server.name, one.state) for one in shown] == [("other", "changed")]
 
 
-async def test_what_a_server_needs_and_says_is_told_without_a_key(tmp_path: Path) -> None:
+async def test_what_a_server_needs_and_says_is_told_without_a_key(
+    start_engine: StartEngine,
+) -> None:
     server = by_stdio("gone", env={"A": "${MY_API_KEY}", "B": "${NOT_THERE}"})
-    async with running(tmp_path, environment={"MY_API_KEY": CANARY, "PATH": "/bin"}) as engine:
-        await engine.servers.save(server)
-        await engine.servers.accept("gone", fingerprint(server))
-        assert (await engine.servers.get("gone")).missing == ("NOT_THERE",)
-        with pytest.raises(BadInput, match="This server needs NOT_THERE"):
-            await listed(engine.servers, "gone")
-        loud = Server("loud", "/bin/sh", ("-c", 'echo "$A" >&2'), {"A": "${MY_API_KEY}"})
-        await engine.servers.save(loud)
-        await engine.servers.accept("loud", fingerprint(loud))
-        with pytest.raises(BadInput, match="exit code 0"):
-            await listed(engine.servers, "loud")
-        shown = await engine.servers.get("loud")
-        assert (shown.state, shown.tail) == ("failed", "*" * len(CANARY) + "\n")
-        assert CANARY not in shown.tail
+    engine = await start_engine(environment={"MY_API_KEY": CANARY, "PATH": "/bin"})
+    await engine.servers.save(server)
+    await engine.servers.accept("gone", fingerprint(server))
+    assert (await engine.servers.get("gone")).missing == ("NOT_THERE",)
+    with pytest.raises(BadInput, match="This server needs NOT_THERE"):
+        await listed(engine.servers, "gone")
+    loud = Server("loud", "/bin/sh", ("-c", 'echo "$A" >&2'), {"A": "${MY_API_KEY}"})
+    await engine.servers.save(loud)
+    await engine.servers.accept("loud", fingerprint(loud))
+    with pytest.raises(BadInput, match="exit code 0"):
+        await listed(engine.servers, "loud")
+    shown = await engine.servers.get("loud")
+    assert (shown.state, shown.tail) == ("failed", "*" * len(CANARY) + "\n")
+    assert CANARY not in shown.tail
 
 
 BAD: list[tuple[Mapping[str, Any], str]] = [
@@ -179,39 +182,40 @@ GOOD: list[Mapping[str, Any]] = [
 
 @pytest.mark.parametrize(("data", "words"), BAD)
 async def test_what_cannot_be_kept_says_why(
-    tmp_path: Path, data: Mapping[str, Any], words: str
+    data: Mapping[str, Any], words: str, start_engine: StartEngine
 ) -> None:
-    async with running(tmp_path, environment={"MY_API_KEY": CANARY}) as engine:
-        with pytest.raises(BadInput) as refused:
-            engine.servers.checked(data)
-        assert words in str(refused.value)
-        assert CANARY not in str(refused.value)
+    engine = await start_engine(environment={"MY_API_KEY": CANARY})
+    with pytest.raises(BadInput) as refused:
+        engine.servers.checked(data)
+    assert words in str(refused.value)
+    assert CANARY not in str(refused.value)
 
 
 @pytest.mark.parametrize("data", GOOD)
-async def test_what_is_kept(tmp_path: Path, data: Mapping[str, Any]) -> None:
-    async with running(tmp_path) as engine:
-        server = engine.servers.checked(data)
-        await engine.servers.save(server)
-        assert (await engine.servers.get("a")).server == server
+async def test_what_is_kept(data: Mapping[str, Any], engine: Engine) -> None:
+    server = engine.servers.checked(data)
+    await engine.servers.save(server)
+    assert (await engine.servers.get("a")).server == server
 
 
-async def test_times_of_a_server_are_no_part_of_what_was_accepted(tmp_path: Path) -> None:
+async def test_times_of_a_server_are_no_part_of_what_was_accepted(
+    start_engine: StartEngine,
+) -> None:
     server = by_stdio("fine", call_s=120.0)
     assert fingerprint(server) == fingerprint(by_stdio("fine"))
-    async with running(tmp_path) as engine:
-        await engine.servers.save(server)
-        await engine.servers.accept("fine", fingerprint(server))
-        row = await engine.servers.list_tools("fine")
-        chosen = [(tool.name, tool.listed.fingerprint) for tool in row.offered if tool.listed]
-        await engine.servers.take("fine", chosen[:1])
-        assert (await engine.library.tool(chosen[0][0])).timeout_s == 120
-        await engine.servers.save(replace(server, start_s=90.0, call_s=None), "fine")
-        row = await engine.servers.list_tools("fine")
-        assert (row.state, row.server.start_s) == ("connected", 90)
-        await engine.servers.take("fine", chosen[:2])
-        times = [(await engine.library.tool(name)).timeout_s for name, _ in chosen[:2]]
-        assert times == [120, 60], "a tool that was taken keeps its own time"
+    engine = await start_engine()
+    await engine.servers.save(server)
+    await engine.servers.accept("fine", fingerprint(server))
+    row = await engine.servers.list_tools("fine")
+    chosen = [(tool.name, tool.listed.fingerprint) for tool in row.offered if tool.listed]
+    await engine.servers.take("fine", chosen[:1])
+    assert (await engine.library.tool(chosen[0][0])).timeout_s == 120
+    await engine.servers.save(replace(server, start_s=90.0, call_s=None), "fine")
+    row = await engine.servers.list_tools("fine")
+    assert (row.state, row.server.start_s) == ("connected", 90)
+    await engine.servers.take("fine", chosen[:2])
+    times = [(await engine.library.tool(name)).timeout_s for name, _ in chosen[:2]]
+    assert times == [120, 60], "a tool that was taken keeps its own time"
 
 
 def test_each_tool_is_marked_by_what_was_accepted() -> None:
@@ -240,53 +244,54 @@ def test_each_tool_is_marked_by_what_was_accepted() -> None:
     ]
 
 
-async def test_a_rule_runs_what_was_accepted_and_asks_when_it_changes(tmp_path: Path) -> None:
+async def test_a_rule_runs_what_was_accepted_and_asks_when_it_changes(
+    start_engine: StartEngine,
+) -> None:
     server = by_stdio("turncoat")
-    async with running(tmp_path) as engine:
-        await engine.servers.save(server)
-        await engine.servers.accept("turncoat", fingerprint(server))
-        first = (await listed(engine.servers, "turncoat")).offered[0].listed
-        assert first is not None
-        await engine.servers.take("turncoat", [("t", first.fingerprint)])
-        tool = await engine.library.tool("t")
-        await engine.library.save(replace(tool, name="note"), 1, original="t")
-        session_id = await begun(engine, ["note"], rules=ALLOW_ALL)
-        await engine.runner.prompt(session_id, "Use note, please.")
-        session = await rested(engine, session_id)
-        assert session.state == "idle"
-        assert [call.result.text for call in session.calls() if call.result] == ["fine"]
+    engine = await start_engine()
+    await engine.servers.save(server)
+    await engine.servers.accept("turncoat", fingerprint(server))
+    first = (await listed(engine.servers, "turncoat")).offered[0].listed
+    assert first is not None
+    await engine.servers.take("turncoat", [("t", first.fingerprint)])
+    tool = await engine.library.tool("t")
+    await engine.library.save(replace(tool, name="note"), 1, original="t")
+    session_id = await create_session(engine, ["note"], rules=ALLOW_ALL)
+    await engine.runner.prompt(session_id, "Use note, please.")
+    session = await wait_while_running(engine, session_id)
+    assert session.state == "idle"
+    assert [call.result.text for call in session.calls() if call.result] == ["fine"]
 
-        await engine.runner.prompt(session_id, "Use note, please.")
-        session = await rested(engine, session_id)
-        assert session.state == "waiting"
-        (call,) = session.waiting
-        assert call.cautioned
-        assert "after it was accepted" in call.problems[0].message
+    await engine.runner.prompt(session_id, "Use note, please.")
+    session = await wait_while_running(engine, session_id)
+    assert session.state == "waiting"
+    (call,) = session.waiting
+    assert call.cautioned
+    assert "after it was accepted" in call.problems[0].message
 
-        await engine.runner.decide(session_id, call.id, DecisionRequest("run", call.digest))
-        session = await rested(engine, session_id)
-        assert [call.result.text for call in session.calls() if call.result] == ["fine", "fine"]
+    await engine.runner.decide(session_id, call.id, DecisionRequest("run", call.digest))
+    session = await wait_while_running(engine, session_id)
+    assert [call.result.text for call in session.calls() if call.result] == ["fine", "fine"]
 
 
-async def test_the_name_of_a_header_has_one_limit(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        for letters in (128, 129):
-            headers = {"x" * letters: "y"}
-            entry = {"url": "https://x.test/mcp", "headers": headers}
-            config = {"url": "https://x.test/a", "headers": headers}
-            profile = {"name": "p", "protocol": "ollama", "base_url": "https://x.test"}
-            ways: tuple[Callable[[], Any], ...] = (
-                partial(engine.servers.checked, {"name": "a", **entry}),
-                partial(_imported, entry),
-                partial(check_tool, {"name": "t", "answered_by": "http", "config": config}),
-                partial(profile_from, {**profile, "headers": headers}, str),
-            )
-            for way in ways:
-                if letters == 128:
+async def test_the_name_of_a_header_has_one_limit(engine: Engine) -> None:
+    for letters in (128, 129):
+        headers = {"x" * letters: "y"}
+        entry = {"url": "https://x.test/mcp", "headers": headers}
+        config = {"url": "https://x.test/a", "headers": headers}
+        profile = {"name": "p", "protocol": "ollama", "base_url": "https://x.test"}
+        ways: tuple[Callable[[], Any], ...] = (
+            partial(engine.servers.checked, {"name": "a", **entry}),
+            partial(_imported, entry),
+            partial(check_tool, {"name": "t", "answered_by": "http", "config": config}),
+            partial(profile_from, {**profile, "headers": headers}, str),
+        )
+        for way in ways:
+            if letters == 128:
+                way()
+            else:
+                with pytest.raises((BadInput, BadTool)):
                     way()
-                else:
-                    with pytest.raises((BadInput, BadTool)):
-                        way()
 
 
 def _imported(entry: Mapping[str, Any]) -> None:

@@ -14,9 +14,10 @@ from playground.core.messages import Message, MessagePart, ModelRequest
 from playground.core.providers import SIMULATOR
 from playground.core.settings import Limits
 from playground.core.tools import Content, ToolChoice
+from playground.engine.engine import Engine
 from playground.engine.settings import KNOWN, settings_from, sound_params
 from playground.protocols.openai_chat.request import encode
-from tests.engine.running import running
+from tests.engines import StartEngine, run_engine
 
 pytestmark = pytest.mark.anyio
 
@@ -115,41 +116,41 @@ BAD: tuple[dict[str, Any], ...] = (
 )
 
 
-async def test_what_cannot_be_used_is_refused_with_a_sentence(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        for asked in BAD:
-            with pytest.raises(PlaygroundError) as caught:
-                await settings_from(engine, asked)
-            assert str(caught.value).endswith("."), asked
+async def test_what_cannot_be_used_is_refused_with_a_sentence(engine: Engine) -> None:
+    for asked in BAD:
+        with pytest.raises(PlaygroundError) as caught:
+            await settings_from(engine, asked)
+        assert str(caught.value).endswith("."), asked
 
 
-async def test_what_is_not_named_stays_as_it_was(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        first = await settings_from(engine, {})
-        assert first.profile == SIMULATOR
-        assert (first.tools, first.tool_choice, first.limits.max_turns) == ((), ToolChoice(), 10)
-        second = await settings_from(
-            engine,
-            {
-                "model": "m",
-                "system": "Be brief.",
-                "tools": ["calculator", OWN],
-                "tool_choice": {"mode": "tool", "name": "mine", "allowed": ["mine"]},
-                "parallel": False,
-                "stream": False,
-                "params": {"temperature": 0},
-                "max_turns": 3,
-            },
-            first,
-        )
-        assert [tool.name for tool in second.tools] == ["calculator", "mine"]
-        assert second.tool_choice == ToolChoice("tool", "mine", ("mine",), parallel=False)
-        assert await settings_from(engine, {}, second) == second
-        third = await settings_from(engine, {"tool_choice": "auto"}, second)
-        assert third.tool_choice == ToolChoice(parallel=False)
+async def test_what_is_not_named_stays_as_it_was(engine: Engine) -> None:
+    first = await settings_from(engine, {})
+    assert first.profile == SIMULATOR
+    assert (first.tools, first.tool_choice, first.limits.max_turns) == ((), ToolChoice(), 10)
+    second = await settings_from(
+        engine,
+        {
+            "model": "m",
+            "system": "Be brief.",
+            "tools": ["calculator", OWN],
+            "tool_choice": {"mode": "tool", "name": "mine", "allowed": ["mine"]},
+            "parallel": False,
+            "stream": False,
+            "params": {"temperature": 0},
+            "max_turns": 3,
+        },
+        first,
+    )
+    assert [tool.name for tool in second.tools] == ["calculator", "mine"]
+    assert second.tool_choice == ToolChoice("tool", "mine", ("mine",), parallel=False)
+    assert await settings_from(engine, {}, second) == second
+    third = await settings_from(engine, {"tool_choice": "auto"}, second)
+    assert third.tool_choice == ToolChoice(parallel=False)
 
 
-async def test_every_limit_of_a_run_is_set_by_its_name_and_lifted_by_0(tmp_path: Path) -> None:
+async def test_every_limit_of_a_run_is_set_by_its_name_and_lifted_by_0(
+    start_engine: StartEngine,
+) -> None:
     asked = {
         "max_turns": 2,
         "max_calls_per_turn": 3,
@@ -161,26 +162,25 @@ async def test_every_limit_of_a_run_is_set_by_its_name_and_lifted_by_0(tmp_path:
         "continue_on_error": False,
         "max_calls_per_answer": 10_000,
     }
-    async with running(tmp_path) as engine:
-        set_all = (await settings_from(engine, asked)).limits
-        taken = {"max_calls_per_answer": 10_000}
-        assert set_all == Limits(2, 3, 1, 5000, 1.0, 0.5, 4, continue_on_error=False, **taken)
-        # The twins of each other: what can be set is what a run has.
-        assert asked.keys() < set(KNOWN)
-        lifted = dict.fromkeys(("max_run_tokens", "max_cost", "max_minutes", "max_repeats"), 0)
-        base = await settings_from(engine, asked)
-        none = (await settings_from(engine, lifted, base)).limits
-        assert none == Limits(2, 3, 1, 0, 0.0, 0.0, 0, continue_on_error=False, **taken)
+    engine = await start_engine()
+    set_all = (await settings_from(engine, asked)).limits
+    taken = {"max_calls_per_answer": 10_000}
+    assert set_all == Limits(2, 3, 1, 5000, 1.0, 0.5, 4, continue_on_error=False, **taken)
+    # The twins of each other: what can be set is what a run has.
+    assert asked.keys() < set(KNOWN)
+    lifted = dict.fromkeys(("max_run_tokens", "max_cost", "max_minutes", "max_repeats"), 0)
+    base = await settings_from(engine, asked)
+    none = (await settings_from(engine, lifted, base)).limits
+    assert none == Limits(2, 3, 1, 0, 0.0, 0.0, 0, continue_on_error=False, **taken)
 
 
 @pytest.mark.parametrize(
     ("protocol", "name"), [("anthropic", "simulator"), ("openai_chat", "simulator-openai_chat")]
 )
-async def test_the_simulator_s_ends(tmp_path: Path, protocol: str, name: str) -> None:
-    async with running(tmp_path) as engine:
-        settings = await settings_from(engine, {"protocol": protocol, "base_url": "sim:"})
-        assert (settings.profile.name, settings.profile.protocol) == (name, protocol)
-        assert settings.profile.simulated
+async def test_the_simulator_s_ends(protocol: str, name: str, engine: Engine) -> None:
+    settings = await settings_from(engine, {"protocol": protocol, "base_url": "sim:"})
+    assert (settings.profile.name, settings.profile.protocol) == (name, protocol)
+    assert settings.profile.simulated
 
 
 HOST = "http://127.0.0.1:9"
@@ -190,7 +190,7 @@ ENVIRONMENT = {"OPENAI_API_KEY": "sk-0123456789abcdef"}
 
 
 async def test_an_address_alone_takes_no_key_along(tmp_path: Path) -> None:
-    async with running(tmp_path, environment=ENVIRONMENT) as engine:
+    async with run_engine(tmp_path, environment=ENVIRONMENT) as engine:
         settings = await settings_from(engine, ASKED)
         assert (settings.profile.key_name, engine.keys.confirmations()) == ("", [])
         assert (settings.model, settings.profile.model) == ("m", "m")
@@ -200,7 +200,7 @@ async def test_an_address_alone_takes_no_key_along(tmp_path: Path) -> None:
             await settings_from(engine, {**KEYED, "max_turns": 0})
         assert engine.keys.confirmations() == []  # what is refused confirms nothing
     moved = {**ENVIRONMENT, "OPENAI_BASE_URL": HOST}
-    async with running(tmp_path, environment=moved) as engine:
+    async with run_engine(tmp_path, environment=moved) as engine:
         settings = await settings_from(engine, ASKED)
         assert engine.keys.key_for(settings.profile) == ENVIRONMENT["OPENAI_API_KEY"]
         assert (await settings_from(engine, {**ASKED, "key_name": ""})).profile.key_name == ""
@@ -209,10 +209,10 @@ async def test_an_address_alone_takes_no_key_along(tmp_path: Path) -> None:
 async def test_a_key_that_was_named_goes_to_its_address_also_after_a_restart(
     tmp_path: Path,
 ) -> None:
-    async with running(tmp_path, environment=ENVIRONMENT) as engine:
+    async with run_engine(tmp_path, environment=ENVIRONMENT) as engine:
         settings = await settings_from(engine, KEYED)
         assert engine.keys.key_for(settings.profile) == ENVIRONMENT["OPENAI_API_KEY"]
-    async with running(tmp_path, environment=ENVIRONMENT) as engine:
+    async with run_engine(tmp_path, environment=ENVIRONMENT) as engine:
         assert engine.keys.confirmations() == [("OPENAI_API_KEY", HOST)]
         assert engine.keys.key_for(settings.profile) == ENVIRONMENT["OPENAI_API_KEY"]
         assert (await settings_from(engine, ASKED)).profile == settings.profile
@@ -222,13 +222,13 @@ async def test_a_key_that_was_named_goes_to_its_address_also_after_a_restart(
 
 
 @pytest.mark.parametrize("name", ["HOME", "PATH", "a b KEY", "DATABASE_URL", "KEY\n"])
-async def test_only_a_key_is_sent(tmp_path: Path, name: str) -> None:
-    async with running(tmp_path, environment={name: "x" * 20}) as engine:
-        with pytest.raises(BadInput, match="KEY, TOKEN or SECRET"):
-            await settings_from(engine, {**ASKED, "key_name": name})
+async def test_only_a_key_is_sent(name: str, start_engine: StartEngine) -> None:
+    engine = await start_engine(environment={name: "x" * 20})
+    with pytest.raises(BadInput, match="KEY, TOKEN or SECRET"):
+        await settings_from(engine, {**ASKED, "key_name": name})
 
 
-async def test_a_vendor_s_address_takes_the_vendor_s_key(tmp_path: Path) -> None:
+async def test_a_vendor_s_address_takes_the_vendor_s_key(start_engine: StartEngine) -> None:
     names = ("GROQ_API_KEY", "GOOGLE_API_KEY", "OPENAI_API_KEY", "OLLAMA_API_KEY")
     environment = {name: f"canary-of-{name}" for name in names} | {"OPENAI_ORG_ID": "org-1"}
     expected = [
@@ -239,35 +239,33 @@ async def test_a_vendor_s_address_takes_the_vendor_s_key(tmp_path: Path) -> None
         ("anthropic", "https://api.anthropic.com", ""),
         ("anthropic", "https://openrouter.ai/api", ""),
     ]
-    async with running(tmp_path, environment=environment) as engine:
-        for protocol, url, key_name in expected:
-            asked = {"protocol": protocol, "base_url": url, "model": "m"}
-            profile = (await settings_from(engine, asked)).profile
-            assert profile.key_name == key_name, url
-            assert bool(profile.headers) is (key_name == "OPENAI_API_KEY")
+    engine = await start_engine(environment=environment)
+    for protocol, url, key_name in expected:
+        asked = {"protocol": protocol, "base_url": url, "model": "m"}
+        profile = (await settings_from(engine, asked)).profile
+        assert profile.key_name == key_name, url
+        assert bool(profile.headers) is (key_name == "OPENAI_API_KEY")
 
 
-async def test_a_profile_brings_its_waits_and_a_session_may_set_its_own(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        first = await settings_from(engine, {"max_turns": 3})
-        local = await settings_from(engine, {"profile": "vllm"}, first)
-        assert (local.limits.first_byte_s, local.limits.idle_s) == (300.0, 300.0)
-        assert (local.limits.connect_s, local.limits.max_turns) == (10.0, 3)
-        own = await settings_from(engine, {"idle_s": 5, "max_retries": 0}, local)
-        assert (own.limits.first_byte_s, own.limits.idle_s) == (300.0, 5.0)
-        assert (own.limits.max_retries, first.limits.max_retries) == (0, 2)
-        assert (await settings_from(engine, {"profile": "vllm"}, own)).limits == own.limits
-        back = await settings_from(engine, {"profile": "simulator", "connect_s": 0.5}, own)
-        assert (back.limits.connect_s, back.limits.idle_s) == (0.5, 60.0)
+async def test_a_profile_brings_its_waits_and_a_session_may_set_its_own(engine: Engine) -> None:
+    first = await settings_from(engine, {"max_turns": 3})
+    local = await settings_from(engine, {"profile": "vllm"}, first)
+    assert (local.limits.first_byte_s, local.limits.idle_s) == (300.0, 300.0)
+    assert (local.limits.connect_s, local.limits.max_turns) == (10.0, 3)
+    own = await settings_from(engine, {"idle_s": 5, "max_retries": 0}, local)
+    assert (own.limits.first_byte_s, own.limits.idle_s) == (300.0, 5.0)
+    assert (own.limits.max_retries, first.limits.max_retries) == (0, 2)
+    assert (await settings_from(engine, {"profile": "vllm"}, own)).limits == own.limits
+    back = await settings_from(engine, {"profile": "simulator", "connect_s": 0.5}, own)
+    assert (back.limits.connect_s, back.limits.idle_s) == (0.5, 60.0)
 
 
-async def test_a_session_keeps_a_profile_of_its_own(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        base = await settings_from(engine, ASKED)
-        again = await settings_from(engine, {"profile": "127.0.0.1:9", "system": "Be brief."}, base)
-        assert (again.profile, again.model) == (base.profile, "m")
-        with pytest.raises(NotFound):
-            await settings_from(engine, {"profile": "127.0.0.1:10"}, base)
+async def test_a_session_keeps_a_profile_of_its_own(engine: Engine) -> None:
+    base = await settings_from(engine, ASKED)
+    again = await settings_from(engine, {"profile": "127.0.0.1:9", "system": "Be brief."}, base)
+    assert (again.profile, again.model) == (base.profile, "m")
+    with pytest.raises(NotFound):
+        await settings_from(engine, {"profile": "127.0.0.1:10"}, base)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +281,7 @@ async def test_an_address_has_the_options_of_the_vendor_there(
     tmp_path: Path, base_url: str, tokens: str
 ) -> None:
     asked = {"protocol": "openai_chat", "base_url": base_url, "params": {"max_tokens": 9}}
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         own = await settings_from(engine, asked)
     image = Content("image", data="aGk=", media_type="image/png")
     shown = MessagePart("result", call_id="a", name="f", content=(image,))
@@ -302,26 +300,25 @@ async def test_an_address_has_the_options_of_the_vendor_there(
 
 
 async def test_another_protocol_of_a_vendor_has_what_it_knows_of_its_options(
-    tmp_path: Path,
+    start_engine: StartEngine,
 ) -> None:
     """Azure's key travels in a header of its own by either of OpenAI's protocols."""
     there = "https://mine.openai.azure.com/openai/v1"
-    async with running(tmp_path) as engine:
-        for protocol, quirks in (("openai_responses", ("api_key_header",)), ("gemini", ())):
-            own = await settings_from(engine, {"protocol": protocol, "base_url": there})
-            assert own.profile.quirks == quirks
+    engine = await start_engine()
+    for protocol, quirks in (("openai_responses", ("api_key_header",)), ("gemini", ())):
+        own = await settings_from(engine, {"protocol": protocol, "base_url": there})
+        assert own.profile.quirks == quirks
 
 
-async def test_parameters_go_along_to_a_provider_that_can_be_told_them(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        before = await settings_from(engine, {"params": {"top_k": 4}})
-        after = await settings_from(engine, {"profile": "simulator-gemini"}, before)
-        assert after.params == {"top_k": 4}
-        with pytest.raises(BadInput, match="openai_chat has no top_k"):
-            await settings_from(engine, {"profile": "simulator-openai"}, before)
-        # What is there already is refused when it is sent, and keeps back no other change.
-        old = replace(before, params={"banana": 1})
-        assert (await settings_from(engine, {"system": "x"}, old)).params == {"banana": 1}
+async def test_parameters_go_along_to_a_provider_that_can_be_told_them(engine: Engine) -> None:
+    before = await settings_from(engine, {"params": {"top_k": 4}})
+    after = await settings_from(engine, {"profile": "simulator-gemini"}, before)
+    assert after.params == {"top_k": 4}
+    with pytest.raises(BadInput, match="openai_chat has no top_k"):
+        await settings_from(engine, {"profile": "simulator-openai"}, before)
+    # What is there already is refused when it is sent, and keeps back no other change.
+    old = replace(before, params={"banana": 1})
+    assert (await settings_from(engine, {"system": "x"}, old)).params == {"banana": 1}
 
 
 def test_of_somebody_else_s_parameters_none_is_taken_that_setup_does_not_have() -> None:

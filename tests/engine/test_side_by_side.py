@@ -15,7 +15,8 @@ from playground.core.tools import Tool, ToolResult, text_result
 from playground.engine.engine import Engine
 from playground.engine.settings import settings_from
 from playground.executors.executor import CallCheck, Invocation, Report
-from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
+from tests.engines import ALLOW_ALL, create_session, events_of, run_engine
+from tests.waiting import wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -61,7 +62,7 @@ async def at_the_gate(engine: Engine, calls: int, **limits: Any) -> tuple[str, G
     """A session that makes so many calls at once, which a rule lets run."""
     gate = Gate()
     engine.executors.by_kind = {**engine.executors.by_kind, "mock": gate}
-    session_id = await begun(engine, [NOTE], rules=ALLOW_ALL, **limits)
+    session_id = await create_session(engine, [NOTE], rules=ALLOW_ALL, **limits)
     await engine.runner.prompt(session_id, f"[[fault:parallel-{calls}]] Use note")
     return session_id, gate
 
@@ -88,7 +89,7 @@ def in_order(session: Session, turn: int) -> list[str]:
 async def test_no_more_run_at_once_than_the_limit_and_results_keep_the_order(
     tmp_path: Path,
 ) -> None:
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         session_id, gate = await at_the_gate(engine, 5, max_parallel=2)
         assert await gate.started(2) == ["1.0", "1.1"]
         assert await at_work(engine, session_id) == ["1.0", "1.1"]
@@ -98,7 +99,7 @@ async def test_no_more_run_at_once_than_the_limit_and_results_keep_the_order(
             assert await at_work(engine, session_id) == ["1.0", begins]
         gate.end("1.4")
         gate.end("1.0")
-        session = await rested(engine, session_id)
+        session = await wait_while_running(engine, session_id)
         log = await engine.log.events(session_id)
         ended = [one.call_id for one in events_of(log, CallEnded)]
         assert ended == ["1.1", "1.2", "1.3", "1.4", "1.0"]
@@ -109,62 +110,59 @@ async def test_no_more_run_at_once_than_the_limit_and_results_keep_the_order(
 
 @pytest.mark.parametrize("failure", [text_result("No.", is_error=True), RuntimeError("broke")])
 async def test_a_call_that_fails_loses_no_other_and_holds_the_run_where_it_should(
-    tmp_path: Path, failure: Any
+    failure: Any, engine: Engine
 ) -> None:
-    async with running(tmp_path) as engine:
-        session_id, gate = await at_the_gate(engine, 4, max_parallel=3, continue_on_error=False)
-        assert await gate.started(3) == ["1.0", "1.1", "1.2"]
-        assert await at_work(engine, session_id) == ["1.0", "1.1", "1.2"]
-        gate.end("1.1", failure)
-        # The others come to their end first; what was not begun is not begun any more.
-        gate.end("1.2")
-        gate.end("1.0")
-        session = await rested(engine, session_id)
-        assert (session.state, session.paused, len(session.turns)) == ("paused", "error", 1)
-        assert session.paused_because.startswith("note failed")
-        statuses = [call.status for call in session.calls()]
-        assert statuses[:3] == ["done", "done", "done"]
-        assert statuses[3] != "done"
-        assert gate.begun.empty()
-        await engine.runner.resume(session_id)
-        assert await gate.started(1) == ["1.3"]
-        gate.end("1.3")
-        session = await rested(engine, session_id)
-        assert session.state == "idle"
-        assert in_order(session, 1) == ["noted 1.0", "noted 1.2", "noted 1.3"]
-        assert session.turns[1].request.body.count("tool_result") == 4
+    session_id, gate = await at_the_gate(engine, 4, max_parallel=3, continue_on_error=False)
+    assert await gate.started(3) == ["1.0", "1.1", "1.2"]
+    assert await at_work(engine, session_id) == ["1.0", "1.1", "1.2"]
+    gate.end("1.1", failure)
+    # The others come to their end first; what was not begun is not begun any more.
+    gate.end("1.2")
+    gate.end("1.0")
+    session = await wait_while_running(engine, session_id)
+    assert (session.state, session.paused, len(session.turns)) == ("paused", "error", 1)
+    assert session.paused_because.startswith("note failed")
+    statuses = [call.status for call in session.calls()]
+    assert statuses[:3] == ["done", "done", "done"]
+    assert statuses[3] != "done"
+    assert gate.begun.empty()
+    await engine.runner.resume(session_id)
+    assert await gate.started(1) == ["1.3"]
+    gate.end("1.3")
+    session = await wait_while_running(engine, session_id)
+    assert session.state == "idle"
+    assert in_order(session, 1) == ["noted 1.0", "noted 1.2", "noted 1.3"]
+    assert session.turns[1].request.body.count("tool_result") == 4
 
 
-async def test_a_run_goes_on_after_an_error_as_it_comes(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        session_id, gate = await at_the_gate(engine, 2)
-        first, second = await gate.started(2)
-        gate.end(second, text_result("No.", is_error=True))
-        gate.end(first)
-        session = await rested(engine, session_id)
-        assert (session.state, len(session.turns), gate.most) == ("idle", 2, 2)
+async def test_a_run_goes_on_after_an_error_as_it_comes(engine: Engine) -> None:
+    session_id, gate = await at_the_gate(engine, 2)
+    first, second = await gate.started(2)
+    gate.end(second, text_result("No.", is_error=True))
+    gate.end(first)
+    session = await wait_while_running(engine, session_id)
+    assert (session.state, len(session.turns), gate.most) == ("idle", 2, 2)
 
 
-async def test_continue_raises_a_limit_in_one_step_and_stop_ends_a_pause(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        session_id = await begun(engine, [NOTE], rules=ALLOW_ALL, max_turns=1)
-        await engine.runner.prompt(session_id, "[[fault:loop]] Use note")
-        session = await rested(engine, session_id)
-        assert (session.paused, len(session.turns)) == ("max_turns", 1)
-        raised = await settings_from(engine, {"max_turns": 3}, session.settings)
-        outcomes = await asyncio.gather(
-            *(engine.runner.resume(session_id, raised) for _ in range(2)), return_exceptions=True
-        )
-        # Of two tabs one goes on; the other hears that nothing is paused, and changes nothing.
-        assert outcomes[0] is None
-        assert isinstance(outcomes[1], Refused)
-        session = await rested(engine, session_id)
-        assert (session.paused, len(session.turns)) == ("max_turns", 3)  # it counts on
-        log = await engine.log.events(session_id)
-        (change,) = events_of(log, SettingsChanged)
-        assert change.settings.limits.max_turns == 3
-        await engine.runner.stop(session_id)
-        session = await rested(engine, session_id)
-        assert (session.state, session.paused) == ("interrupted", "")
-        await engine.runner.prompt(session_id, "hello")
-        assert (await rested(engine, session_id)).state == "idle"
+async def test_continue_raises_a_limit_in_one_step_and_stop_ends_a_pause(engine: Engine) -> None:
+    session_id = await create_session(engine, [NOTE], rules=ALLOW_ALL, max_turns=1)
+    await engine.runner.prompt(session_id, "[[fault:loop]] Use note")
+    session = await wait_while_running(engine, session_id)
+    assert (session.paused, len(session.turns)) == ("max_turns", 1)
+    raised = await settings_from(engine, {"max_turns": 3}, session.settings)
+    outcomes = await asyncio.gather(
+        *(engine.runner.resume(session_id, raised) for _ in range(2)), return_exceptions=True
+    )
+    # Of two tabs one goes on; the other hears that nothing is paused, and changes nothing.
+    assert outcomes[0] is None
+    assert isinstance(outcomes[1], Refused)
+    session = await wait_while_running(engine, session_id)
+    assert (session.paused, len(session.turns)) == ("max_turns", 3)  # it counts on
+    log = await engine.log.events(session_id)
+    (change,) = events_of(log, SettingsChanged)
+    assert change.settings.limits.max_turns == 3
+    await engine.runner.stop(session_id)
+    session = await wait_while_running(engine, session_id)
+    assert (session.state, session.paused) == ("interrupted", "")
+    await engine.runner.prompt(session_id, "hello")
+    assert (await wait_while_running(engine, session_id)).state == "idle"

@@ -19,7 +19,7 @@ from playground.core.settings import Profile, Protocol
 from playground.core.tools import Tool
 from playground.engine.responses import StreamingValidation
 from playground.protocols.decoder import EventBuilder
-from tests.engine.running import asked, running
+from tests.engines import run_engine, run_prompt
 
 ADD = Tool(
     "add",
@@ -126,9 +126,9 @@ async def test_the_log_says_it_before_the_call_is_checked(
     tmp_path: Path, protocol: Protocol
 ) -> None:
     profile = Profile("sim", protocol, "sim:", model="gemini-3-simulated")
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         prompt = "What is the weather in Oslo? [[fault:args-wrong-types]]"
-        session = await asked(engine, prompt, STRICT, profile=profile)
+        session = await run_prompt(engine, prompt, STRICT, profile=profile)
         log = await engine.log.events(session.id)
     told = [one.event for one in log if isinstance(one.event, CallDoubted | CallChecked)]
     assert [type(one) for one in told] == [CallDoubted, CallChecked]

@@ -19,10 +19,10 @@ from playground.engine.decisions import DecisionRequest
 from playground.engine.engine import Engine
 from playground.engine.tool_runs import task_writer
 from playground.simulator.scenario import Scenario, scenario
-from tests.engine.running import asked, events_of, rested, running, until
+from tests.engines import StartEngine, events_of, run_engine, run_prompt
 from tests.executors.workspace.working import alive
-from tests.served import served
-from tests.waiting import wait_until
+from tests.servers import run_server_process
+from tests.waiting import wait_for_event, wait_until, wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -51,37 +51,39 @@ async def run(engine: Engine, session: Session, place: int, **more: Any) -> None
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (2, 0, 1)])
 async def test_two_writes_and_a_read_keep_the_models_order(
-    tmp_path: Path, order: tuple[int, ...]
+    order: tuple[int, ...], start_engine: StartEngine
 ) -> None:
     """In whichever order the user decides."""
-    async with running(tmp_path, scenario=WRITES) as engine:
-        session = await asked(engine, "Go.", "write_file", "edit_file", "read_file")
-        assert session.state == "waiting"
-        for place in order:
-            await run(engine, session, place)
-        session = await rested(engine, session.id)
-        assert (session.state, session.answer) == ("idle", "Done.")
-        results = [call.result.text for call in session.calls() if call.result]
-        assert results[0] == "Made a.txt, 1 line."
-        assert "+second" in results[1]
-        assert results[2] == "     1→second"
-        log = await engine.log.events(session.id)
-        assert [one.call_id for one in events_of(log, CallStarted)] == ["1.0", "1.1", "1.2"]
+    engine = await start_engine(scenario=WRITES)
+    session = await run_prompt(engine, "Go.", "write_file", "edit_file", "read_file")
+    assert session.state == "waiting"
+    for place in order:
+        await run(engine, session, place)
+    session = await wait_while_running(engine, session.id)
+    assert (session.state, session.answer) == ("idle", "Done.")
+    results = [call.result.text for call in session.calls() if call.result]
+    assert results[0] == "Made a.txt, 1 line."
+    assert "+second" in results[1]
+    assert results[2] == "     1→second"
+    log = await engine.log.events(session.id)
+    assert [one.call_id for one in events_of(log, CallStarted)] == ["1.0", "1.1", "1.2"]
 
 
-async def test_what_waits_behind_a_person_leaves_the_session_waiting(tmp_path: Path) -> None:
-    async with running(tmp_path, scenario=WRITES) as engine:
-        session = await asked(engine, "Go.", "write_file", "edit_file", "read_file")
-        await run(engine, session, 2)
-        session = await rested(engine, session.id)
-        assert session.state == "waiting"
-        assert [call.status for call in session.current_calls] == ["waiting", "waiting", "decided"]
-        for place in (0, 1):
-            call = session.current_calls[place]
-            await engine.runner.decide(session.id, call.id, DecisionRequest("deny", call.digest))
-        session = await rested(engine, session.id)
-        assert session.answer == "Done."
-        assert [call.result.kind for call in session.calls() if call.result][:2] == ["denied"] * 2
+async def test_what_waits_behind_a_person_leaves_the_session_waiting(
+    start_engine: StartEngine,
+) -> None:
+    engine = await start_engine(scenario=WRITES)
+    session = await run_prompt(engine, "Go.", "write_file", "edit_file", "read_file")
+    await run(engine, session, 2)
+    session = await wait_while_running(engine, session.id)
+    assert session.state == "waiting"
+    assert [call.status for call in session.current_calls] == ["waiting", "waiting", "decided"]
+    for place in (0, 1):
+        call = session.current_calls[place]
+        await engine.runner.decide(session.id, call.id, DecisionRequest("deny", call.digest))
+    session = await wait_while_running(engine, session.id)
+    assert session.answer == "Done."
+    assert [call.result.kind for call in session.calls() if call.result][:2] == ["denied"] * 2
 
 
 def background(mark: str) -> Scenario:
@@ -92,9 +94,9 @@ def background(mark: str) -> Scenario:
 async def begun(engine: Engine, mark: str) -> Session:
     """A session whose task runs, after its turn."""
     tools = ("run_shell", "read_task", "stop_task")
-    session = await asked(engine, "Go.", *tools)
+    session = await run_prompt(engine, "Go.", *tools)
     await run(engine, session, 0)
-    session = await rested(engine, session.id)
+    session = await wait_while_running(engine, session.id)
     await wait_until(lambda: bool(alive(f"sleep\0{mark}")))
     return session
 
@@ -103,42 +105,44 @@ def hows(log: Any) -> list[str]:
     return [one.how for one in events_of(log, TaskEnded)]
 
 
-async def test_a_task_survives_its_turn_and_ends_by_stop_of_the_person(tmp_path: Path) -> None:
+async def test_a_task_survives_its_turn_and_ends_by_stop_of_the_person(
+    start_engine: StartEngine,
+) -> None:
     mark = f"81{os.getpid()}"
-    async with running(tmp_path, scenario=background(mark)) as engine:
-        session = await begun(engine, mark)
-        assert [task.id for task in session.open_tasks] == ["task-1-0"]
-        await run(engine, session, 0)
-        session = await rested(engine, session.id)
-        assert session.answer == "Done."
-        assert [call.result.text for call in session.calls() if call.result][-1] == (
-            "begun\n[running]"
-        )
-        assert len(alive(f"sleep\0{mark}")) == 1
-        with anyio.fail_after(20):
-            await engine.workspace.tasks.stop(session.id, "task-1-0", "stopped by you")
-        log = await engine.log.events(session.id)
-        assert (alive(f"sleep\0{mark}"), hows(log)) == ([], ["stopped by you"])
-        assert len(events_of(log, TaskStarted)) == 1
+    engine = await start_engine(scenario=background(mark))
+    session = await begun(engine, mark)
+    assert [task.id for task in session.open_tasks] == ["task-1-0"]
+    await run(engine, session, 0)
+    session = await wait_while_running(engine, session.id)
+    assert session.answer == "Done."
+    assert [call.result.text for call in session.calls() if call.result][-1] == ("begun\n[running]")
+    assert len(alive(f"sleep\0{mark}")) == 1
+    with anyio.fail_after(20):
+        await engine.workspace.tasks.stop(session.id, "task-1-0", "stopped by you")
+    log = await engine.log.events(session.id)
+    assert (alive(f"sleep\0{mark}"), hows(log)) == ([], ["stopped by you"])
+    assert len(events_of(log, TaskStarted)) == 1
 
 
 @pytest.mark.parametrize("how", ["stop", "delete"])
-async def test_a_task_ends_with_stop_and_with_its_session(tmp_path: Path, how: str) -> None:
+async def test_a_task_ends_with_stop_and_with_its_session(
+    how: str, start_engine: StartEngine
+) -> None:
     mark = f"82{os.getpid()}{how == 'stop':d}"
-    async with running(tmp_path, scenario=background(mark)) as engine:
-        session = await begun(engine, mark)
-        with anyio.fail_after(20):
-            await (engine.runner.stop if how == "stop" else engine.runner.delete)(session.id)
-        assert alive(f"sleep\0{mark}") == []
-        assert hows(await engine.log.events(session.id)) == ["stopped with the run"]
+    engine = await start_engine(scenario=background(mark))
+    session = await begun(engine, mark)
+    with anyio.fail_after(20):
+        await (engine.runner.stop if how == "stop" else engine.runner.delete)(session.id)
+    assert alive(f"sleep\0{mark}") == []
+    assert hows(await engine.log.events(session.id)) == ["stopped with the run"]
 
 
 async def test_a_task_ends_with_the_program(tmp_path: Path) -> None:
     mark = f"83{os.getpid()}"
-    async with running(tmp_path, scenario=background(mark)) as engine:
+    async with run_engine(tmp_path, scenario=background(mark)) as engine:
         session = await begun(engine, mark)
     assert alive(f"sleep\0{mark}") == []
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         log = await engine.log.events(session.id)
         assert hows(log) == ["ended with the program"]
         async with engine.sessions.holding(session.id) as live:
@@ -150,7 +154,7 @@ async def test_a_task_ends_with_the_program(tmp_path: Path) -> None:
 async def test_a_server_that_is_killed_leaves_no_task(tmp_path: Path, number: int) -> None:
     """Over a real server: kill -9, and a polite end."""
     mark = f"84{os.getpid()}{int(number)}"
-    with served(tmp_path / "a.db", PLAYGROUND_PACE="0") as one:
+    with run_server_process(tmp_path / "a.db", PLAYGROUND_PACE="0") as one:
         async with one.client() as client:
             session_id = await waiting(client)
             call = (await client.get(f"/sessions/{session_id}")).json()["calls"][0]
@@ -166,7 +170,7 @@ async def test_a_server_that_is_killed_leaves_no_task(tmp_path: Path, number: in
         one.process.send_signal(number)
         await asyncio.to_thread(one.process.wait, 20)
         await wait_until(lambda: alive(mark) == [])
-    with served(tmp_path / "a.db", PLAYGROUND_PACE="0") as one:
+    with run_server_process(tmp_path / "a.db", PLAYGROUND_PACE="0") as one:
         async with one.client() as client:
             text = (await client.get(f"/sessions/{session_id}/events")).text
             assert '"kind": "task_ended"' in text
@@ -184,12 +188,12 @@ async def waiting(client: httpx.AsyncClient) -> str:
     return session_id
 
 
-async def test_a_session_that_is_gone_is_no_trouble(tmp_path: Path) -> None:
-    async with running(tmp_path, scenario=WRITES) as engine:
-        tell = task_writer(engine.sessions)
-        await tell("try-nothing", TaskStarted("t", "1.0", "sleep"))
-        session = await asked(engine, "Go.", "write_file")
-        await tell(session.id, TaskEnded("t", "never began"))
-        await engine.runner.delete(session.id)
-        await tell(session.id, TaskStarted("t", "1.0", "sleep"))
-        await until(engine, session.id, TaskStarted)
+async def test_a_session_that_is_gone_is_no_trouble(start_engine: StartEngine) -> None:
+    engine = await start_engine(scenario=WRITES)
+    tell = task_writer(engine.sessions)
+    await tell("try-nothing", TaskStarted("t", "1.0", "sleep"))
+    session = await run_prompt(engine, "Go.", "write_file")
+    await tell(session.id, TaskEnded("t", "never began"))
+    await engine.runner.delete(session.id)
+    await tell(session.id, TaskStarted("t", "1.0", "sleep"))
+    await wait_for_event(engine, session.id, TaskStarted)

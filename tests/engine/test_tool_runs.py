@@ -26,9 +26,10 @@ from playground.core.tools import Tool
 from playground.engine.engine import Engine
 from playground.engine.tool_runs import MOST_BEHIND
 from playground.executors.executor import LONGEST_S
-from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running, until
+from tests.engines import ALLOW_ALL, StartEngine, create_session, events_of, run_engine
 from tests.executors.test_python import alive
 from tests.tables import rest_slow
+from tests.waiting import wait_for_event, wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -58,9 +59,9 @@ def working(folder: Path) -> Tool:
 
 async def under_way(engine: Engine, folder: Path, prompt: str = "Use work") -> str:
     """A session whose call runs, and has said so."""
-    session_id = await begun(engine, [working(folder)], rules=ALLOW_ALL)
+    session_id = await create_session(engine, [working(folder)], rules=ALLOW_ALL)
     await engine.runner.prompt(session_id, prompt)
-    await until(engine, session_id, CallProgressed)
+    await wait_for_event(engine, session_id, CallProgressed)
     return session_id
 
 
@@ -73,14 +74,16 @@ async def log_of(engine: Engine, session_id: str) -> Sequence[Event]:
     return [one.event for one in await engine.log.events(session_id)]
 
 
-async def test_stop_ends_the_process_that_is_kept_for_a_file(tmp_path: Path) -> None:
+async def test_stop_ends_the_process_that_is_kept_for_a_file(
+    tmp_path: Path, start_engine: StartEngine
+) -> None:
     (tmp_path / "go").touch()
-    async with running(tmp_path) as engine:
-        session_id = await under_way(engine, tmp_path)
-        await rested(engine, session_id)
-        assert alive(tmp_path)
-        await engine.runner.stop(session_id)
-        assert not alive(tmp_path)
+    engine = await start_engine()
+    session_id = await under_way(engine, tmp_path)
+    await wait_while_running(engine, session_id)
+    assert alive(tmp_path)
+    await engine.runner.stop(session_id)
+    assert not alive(tmp_path)
 
 
 def call_id(session: Session) -> str:
@@ -88,94 +91,94 @@ def call_id(session: Session) -> str:
     return call.id
 
 
-async def test_time_is_put_off_where_the_call_runs(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        session_id = await under_way(engine, tmp_path)
-        session = await session_of(engine, session_id)
-        id = call_id(session)
+async def test_time_is_put_off_where_the_call_runs(tmp_path: Path, engine: Engine) -> None:
+    session_id = await under_way(engine, tmp_path)
+    session = await session_of(engine, session_id)
+    id = call_id(session)
+    await engine.runner.extend(session_id, id, 30)
+    await engine.runner.extend(session_id, id, 300)
+    under = engine.runner._running._running[session_id, id]
+    assert session.call(id).extended_s == under.deadline.extended_s == 330
+    with pytest.raises(Conflict, match="at most 24 hours"):
+        await engine.runner.extend(session_id, id, LONGEST_S)
+    (tmp_path / "go").touch()
+    session = await wait_while_running(engine, session_id)
+    with pytest.raises(Conflict, match="not running"):
         await engine.runner.extend(session_id, id, 30)
-        await engine.runner.extend(session_id, id, 300)
-        under = engine.runner._running._running[session_id, id]
-        assert session.call(id).extended_s == under.deadline.extended_s == 330
-        with pytest.raises(Conflict, match="at most 24 hours"):
-            await engine.runner.extend(session_id, id, LONGEST_S)
-        (tmp_path / "go").touch()
-        session = await rested(engine, session_id)
-        with pytest.raises(Conflict, match="not running"):
-            await engine.runner.extend(session_id, id, 30)
-        log = await engine.log.events(session_id)
-        assert [one.by_s for one in events_of(log, CallExtended)] == [30, 300]
+    log = await engine.log.events(session_id)
+    assert [one.by_s for one in events_of(log, CallExtended)] == [30, 300]
 
 
-async def test_all_that_is_printed_is_in_the_log_before_the_end(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        session_id = await under_way(engine, tmp_path)
-        (tmp_path / "go").touch()
-        session = await rested(engine, session_id)
-        call = session.call(call_id(session))
-        told = [one for one in await log_of(engine, session_id) if not isinstance(one, CallEnded)]
-        printed = "".join(one.output for one in told if isinstance(one, CallProgressed))
-        assert printed == call.output == "héllo\nwörld\nand on\n"
-        assert call.printed == len(printed)
+async def test_all_that_is_printed_is_in_the_log_before_the_end(
+    tmp_path: Path, engine: Engine
+) -> None:
+    session_id = await under_way(engine, tmp_path)
+    (tmp_path / "go").touch()
+    session = await wait_while_running(engine, session_id)
+    call = session.call(call_id(session))
+    told = [one for one in await log_of(engine, session_id) if not isinstance(one, CallEnded)]
+    printed = "".join(one.output for one in told if isinstance(one, CallProgressed))
+    assert printed == call.output == "héllo\nwörld\nand on\n"
+    assert call.printed == len(printed)
 
 
 async def test_in_the_background_the_run_goes_on_and_the_model_reads_the_end_once(
-    tmp_path: Path,
+    tmp_path: Path, engine: Engine
 ) -> None:
-    async with running(tmp_path) as engine:
-        session_id = await under_way(engine, tmp_path)
-        id = call_id(await session_of(engine, session_id))
-        task_id = await engine.runner.put_behind(session_id, id)
-        with pytest.raises(Conflict, match="not running"):
-            await engine.runner.put_behind(session_id, id)
-        session = await rested(engine, session_id)
-        call = session.call(id)
-        assert call.result is not None
-        assert task_id in call.result.text
-        assert (session.state, [task.id for task in session.open_tasks]) == ("idle", [task_id])
-        assert "in the background as" in session.turns[1].request.body
-        await engine.runner.prompt(session_id, "hello")
-        await rested(engine, session_id)
-        (tmp_path / "go").touch()
-        await until(engine, session_id, TaskEnded)
-        for prompt in ("hello again", "and again"):
-            await engine.runner.prompt(session_id, prompt)
-            await rested(engine, session_id)
-        bodies = [turn.request.body for turn in session.turns]
-        assert [body.count("what came of it") for body in bodies] == [0, 0, 0, 1, 1]
-        task = session.tasks[task_id]
-        assert task.result is not None
-        assert (task.how, task.result.text) == ("done", "what came of it")
-        assert session.call(id).output.endswith("and on\n")
-        log = await engine.log.events(session_id)
-        assert len(events_of(log, TaskStarted)) == len(events_of(log, TaskEnded)) == 1
+    session_id = await under_way(engine, tmp_path)
+    id = call_id(await session_of(engine, session_id))
+    task_id = await engine.runner.put_behind(session_id, id)
+    with pytest.raises(Conflict, match="not running"):
+        await engine.runner.put_behind(session_id, id)
+    session = await wait_while_running(engine, session_id)
+    call = session.call(id)
+    assert call.result is not None
+    assert task_id in call.result.text
+    assert (session.state, [task.id for task in session.open_tasks]) == ("idle", [task_id])
+    assert "in the background as" in session.turns[1].request.body
+    await engine.runner.prompt(session_id, "hello")
+    await wait_while_running(engine, session_id)
+    (tmp_path / "go").touch()
+    await wait_for_event(engine, session_id, TaskEnded)
+    for prompt in ("hello again", "and again"):
+        await engine.runner.prompt(session_id, prompt)
+        await wait_while_running(engine, session_id)
+    bodies = [turn.request.body for turn in session.turns]
+    assert [body.count("what came of it") for body in bodies] == [0, 0, 0, 1, 1]
+    task = session.tasks[task_id]
+    assert task.result is not None
+    assert (task.how, task.result.text) == ("done", "what came of it")
+    assert session.call(id).output.endswith("and on\n")
+    log = await engine.log.events(session_id)
+    assert len(events_of(log, TaskStarted)) == len(events_of(log, TaskEnded)) == 1
 
 
 @pytest.mark.parametrize("how", rest_slow(["stop", "delete", "stop_task", "close"]))
-async def test_who_ends_it_ends_all_of_it_and_says_so(tmp_path: Path, how: str) -> None:
+async def test_who_ends_it_ends_all_of_it_and_says_so(
+    tmp_path: Path, how: str, engine: Engine
+) -> None:
     """Stop, deletion, its own Stop, and the end of the program."""
-    async with running(tmp_path) as engine:
-        session_id = await under_way(engine, tmp_path)
-        session = await session_of(engine, session_id)
-        id = call_id(session)
-        assert session.call(id).progress is not None
-        task_id = await engine.runner.put_behind(session_id, id)
-        await rested(engine, session_id)
-        assert runners(tmp_path)
-        match how:
-            case "stop":
-                await engine.runner.stop(session_id)
-            case "delete":
-                await engine.runner.delete(session_id)
-            case "stop_task":
-                assert not await engine.runner.stop_task(session_id, "call-9-9")
-                assert await engine.runner.stop_task(session_id, task_id)
-            case _:
-                await engine.runner.close()
-        assert runners(tmp_path) == []
-        (ended,) = [one for one in await log_of(engine, session_id) if isinstance(one, TaskEnded)]
-        said = {"stop_task": "stopped by you", "close": "ended with the program"}
-        assert ended == TaskEnded(task_id, said.get(how, "stopped with the run"))
+    session_id = await under_way(engine, tmp_path)
+    session = await session_of(engine, session_id)
+    id = call_id(session)
+    assert session.call(id).progress is not None
+    task_id = await engine.runner.put_behind(session_id, id)
+    await wait_while_running(engine, session_id)
+    assert runners(tmp_path)
+    match how:
+        case "stop":
+            await engine.runner.stop(session_id)
+        case "delete":
+            await engine.runner.delete(session_id)
+        case "stop_task":
+            assert not await engine.runner.stop_task(session_id, "call-9-9")
+            assert await engine.runner.stop_task(session_id, task_id)
+        case _:
+            await engine.runner.close()
+    assert runners(tmp_path) == []
+    (ended,) = [one for one in await log_of(engine, session_id) if isinstance(one, TaskEnded)]
+    said = {"stop_task": "stopped by you", "close": "ended with the program"}
+    assert ended == TaskEnded(task_id, said.get(how, "stopped with the run"))
 
 
 @pytest.mark.parametrize(
@@ -188,72 +191,73 @@ async def test_who_ends_it_ends_all_of_it_and_says_so(tmp_path: Path, how: str) 
         ]
     ),
 )
-async def test_the_model_reads_who_ended_a_call(tmp_path: Path, how: str, said: str) -> None:
-    async with running(tmp_path) as engine:
-        session_id = await under_way(engine, tmp_path)
-        id = call_id(await session_of(engine, session_id))
-        match how:
-            case "cancel":
-                await engine.runner.cancel(session_id, id)
-            case "stop":
-                await engine.runner.stop(session_id)
-            case _:
-                await engine.runner.delete(session_id)
-        result = (await session_of(engine, session_id)).call(id).result
-        assert result is not None
-        assert result.text == f"{said}its effects so far are not undone."
-        assert (result.kind, result.is_error) == ("interrupted", True)
+async def test_the_model_reads_who_ended_a_call(
+    tmp_path: Path, how: str, said: str, engine: Engine
+) -> None:
+    session_id = await under_way(engine, tmp_path)
+    id = call_id(await session_of(engine, session_id))
+    match how:
+        case "cancel":
+            await engine.runner.cancel(session_id, id)
+        case "stop":
+            await engine.runner.stop(session_id)
+        case _:
+            await engine.runner.delete(session_id)
+    result = (await session_of(engine, session_id)).call(id).result
+    assert result is not None
+    assert result.text == f"{said}its effects so far are not undone."
+    assert (result.kind, result.is_error) == ("interrupted", True)
 
 
 async def queued(engine: Engine, folder: Path) -> Session:
     """A session whose second call a rule has decided, and which waits behind the first."""
     tool = replace(working(folder), parallel_safe=False)
     prompt = "[[fault:parallel-2]] Use work"
-    session_id = await begun(engine, [tool], rules=ALLOW_ALL)
+    session_id = await create_session(engine, [tool], rules=ALLOW_ALL)
     await engine.runner.prompt(session_id, prompt)
-    await until(engine, session_id, CallProgressed)
+    await wait_for_event(engine, session_id, CallProgressed)
     session = await session_of(engine, session_id)
     assert [call.status for call in session.current_calls] == ["running", "decided"]
     return session
 
 
-async def test_a_queued_call_is_taken_back_and_waits_for_the_person(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        session = await queued(engine, tmp_path)
-        first, second = session.current_calls
-        before = second.digest
+async def test_a_queued_call_is_taken_back_and_waits_for_the_person(
+    tmp_path: Path, engine: Engine
+) -> None:
+    session = await queued(engine, tmp_path)
+    first, second = session.current_calls
+    before = second.digest
+    await engine.runner.cancel(session.id, second.id)
+    with pytest.raises(Conflict, match="not running"):
         await engine.runner.cancel(session.id, second.id)
-        with pytest.raises(Conflict, match="not running"):
-            await engine.runner.cancel(session.id, second.id)
-        (tmp_path / "go").touch()
-        session = await rested(engine, session.id)
-        assert (session.state, session.waiting) == ("waiting", [session.call(second.id)])
-        assert session.waiting[0].digest != before
-        log = await log_of(engine, session.id)
-        assert [one.call_id for one in log if isinstance(one, CallStarted)] == [first.id]
+    (tmp_path / "go").touch()
+    session = await wait_while_running(engine, session.id)
+    assert (session.state, session.waiting) == ("waiting", [session.call(second.id)])
+    assert session.waiting[0].digest != before
+    log = await log_of(engine, session.id)
+    assert [one.call_id for one in log if isinstance(one, CallStarted)] == [first.id]
 
 
 @pytest.mark.parametrize("first", ["cancel", "start"])
 async def test_a_call_that_is_taken_back_as_it_begins_runs_or_waits(
-    tmp_path: Path, first: str
+    tmp_path: Path, first: str, engine: Engine
 ) -> None:
-    async with running(tmp_path) as engine:
-        session = await queued(engine, tmp_path)
-        one, two = session.current_calls
-        starts = engine.runner.cancel(session.id, one.id)  # its end lets the second begin
-        back = engine.runner.cancel(session.id, two.id)
-        both = (back, starts) if first == "cancel" else (starts, back)
-        await asyncio.gather(*both)
-        session = await rested(engine, session.id)
-        log = await log_of(engine, session.id)
-        began = [event for event in log if event == CallStarted(two.id, 1)]
-        returned = [event for event in log if isinstance(event, CallReturned)]
-        assert len(began) + len(returned) == 1
-        call = session.call(two.id)
-        assert call.status == ("waiting" if returned else "done")
-        if began:
-            assert call.result is not None
-            assert "cancelled this call" in call.result.text
+    session = await queued(engine, tmp_path)
+    one, two = session.current_calls
+    starts = engine.runner.cancel(session.id, one.id)  # its end lets the second begin
+    back = engine.runner.cancel(session.id, two.id)
+    both = (back, starts) if first == "cancel" else (starts, back)
+    await asyncio.gather(*both)
+    session = await wait_while_running(engine, session.id)
+    log = await log_of(engine, session.id)
+    began = [event for event in log if event == CallStarted(two.id, 1)]
+    returned = [event for event in log if isinstance(event, CallReturned)]
+    assert len(began) + len(returned) == 1
+    call = session.call(two.id)
+    assert call.status == ("waiting" if returned else "done")
+    if began:
+        assert call.result is not None
+        assert "cancelled this call" in call.result.text
 
 
 def runners(folder: Path) -> list[str]:
@@ -268,61 +272,57 @@ def runners(folder: Path) -> list[str]:
     return found
 
 
-async def test_the_model_reads_that_an_effect_is_unknown(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        session_id = await under_way(engine, tmp_path)
-        id = call_id(await session_of(engine, session_id))
-        await engine.runner.put_behind(session_id, id)
-        await rested(engine, session_id)
-        await engine.runner.stop(session_id)
-        await engine.runner.prompt(session_id, "hello")
-        session = await rested(engine, session_id)
-        body = session.turns[-1].request.body
-        assert body.count("stopped with the run. It has no result") == 1
+async def test_the_model_reads_that_an_effect_is_unknown(tmp_path: Path, engine: Engine) -> None:
+    session_id = await under_way(engine, tmp_path)
+    id = call_id(await session_of(engine, session_id))
+    await engine.runner.put_behind(session_id, id)
+    await wait_while_running(engine, session_id)
+    await engine.runner.stop(session_id)
+    await engine.runner.prompt(session_id, "hello")
+    session = await wait_while_running(engine, session_id)
+    body = session.turns[-1].request.body
+    assert body.count("stopped with the run. It has no result") == 1
 
 
 @pytest.mark.slow
-async def test_there_is_an_end_to_the_background(tmp_path: Path) -> None:
+async def test_there_is_an_end_to_the_background(tmp_path: Path, engine: Engine) -> None:
     """Of the places for calls half stay free for those that are waited for."""
-    async with running(tmp_path) as engine:
-        prompt = f"[[fault:parallel-{MOST_BEHIND + 1}]] Use work"
-        session_id = await begun(engine, [working(tmp_path)], rules=ALLOW_ALL, max_parallel=8)
-        await engine.runner.prompt(session_id, prompt)
-        async with asyncio.timeout(40):
-            while len(engine.runner._running.of(session_id)) <= MOST_BEHIND:
-                await engine.sessions.wait(
-                    engine.sessions.position, engine.sessions.list_version, 40
-                )
-        calls = [call.id for call in (await session_of(engine, session_id)).current_calls]
-        for id in calls[:-1]:
-            await engine.runner.put_behind(session_id, id)
-        with pytest.raises(Conflict, match="Stop one"):
-            await engine.runner.put_behind(session_id, calls[-1])
-        await engine.runner.cancel(session_id, calls[-1])
-        session = await rested(engine, session_id)
-        assert session.state == "idle"
-        (tmp_path / "go").touch()
+    prompt = f"[[fault:parallel-{MOST_BEHIND + 1}]] Use work"
+    session_id = await create_session(engine, [working(tmp_path)], rules=ALLOW_ALL, max_parallel=8)
+    await engine.runner.prompt(session_id, prompt)
+    async with asyncio.timeout(40):
+        while len(engine.runner._running.of(session_id)) <= MOST_BEHIND:
+            await engine.sessions.wait(engine.sessions.position, engine.sessions.list_version, 40)
+    calls = [call.id for call in (await session_of(engine, session_id)).current_calls]
+    for id in calls[:-1]:
+        await engine.runner.put_behind(session_id, id)
+    with pytest.raises(Conflict, match="Stop one"):
+        await engine.runner.put_behind(session_id, calls[-1])
+    await engine.runner.cancel(session_id, calls[-1])
+    session = await wait_while_running(engine, session_id)
+    assert session.state == "idle"
+    (tmp_path / "go").touch()
 
 
 async def test_a_task_that_nobody_follows_is_ended_by_stop_and_by_a_restart(tmp_path: Path) -> None:
     """As after a write that failed, and after a program that was killed."""
     (tmp_path / "go").touch()
     said = []
-    async with running(tmp_path) as engine:
-        ids = [await begun(engine, [working(tmp_path)], rules=ALLOW_ALL) for _ in range(2)]
+    async with run_engine(tmp_path) as engine:
+        ids = [await create_session(engine, [working(tmp_path)], rules=ALLOW_ALL) for _ in range(2)]
         for session_id in ids:
             await engine.runner.prompt(session_id, "Use work")
-            id = call_id(await rested(engine, session_id))
+            id = call_id(await wait_while_running(engine, session_id))
             async with engine.sessions.holding(session_id) as live:
                 await engine.sessions.append(
                     live, [TaskStarted("call-" + id.replace(".", "-"), id)]
                 )
         await engine.runner.stop(ids[0])
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         for session_id in ids:
             assert (await session_of(engine, session_id)).open_tasks == []
             await engine.runner.prompt(session_id, "hello")
-            said.append((await rested(engine, session_id)).turns[-1].request.body)
+            said.append((await wait_while_running(engine, session_id)).turns[-1].request.body)
     assert [
         body.count("It has no result, and what it had done by then is not undone") for body in said
     ] == [

@@ -15,8 +15,9 @@ from playground.core.settings import Profile
 from playground.engine.decisions import DecisionRequest
 from playground.engine.responses import ResponseRecorder
 from playground.engine.verify import Difference, verify
-from tests.engine.running import ALLOW_ALL, asked, begun, rested, running, until
+from tests.engines import ALLOW_ALL, create_session, run_engine, run_prompt
 from tests.net.test_client import HEAD, serving
+from tests.waiting import wait_for_event, wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -42,14 +43,16 @@ def answer(arguments: Any, *, whole: bool = True) -> bytes:
     ids=["arguments as a text", "a connection that broke"],
 )
 async def test_no_rule_runs_it_and_a_person_can(tmp_path: Path, sent: bytes, why: str) -> None:
-    async with running(tmp_path) as engine, serving(sent) as it:
+    async with run_engine(tmp_path) as engine, serving(sent) as it:
         profile = Profile("raw", "gemini", it.url, "", "m")
-        session = await asked(engine, "17 * 23?", "calculator", profile=profile, rules=ALLOW_ALL)
+        session = await run_prompt(
+            engine, "17 * 23?", "calculator", profile=profile, rules=ALLOW_ALL
+        )
         (call,) = session.waiting
         assert why in call.asks
         assert json.loads(call.arguments) == SUM
         await engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest))
-        await rested(engine, session.id)
+        await wait_while_running(engine, session.id)
         assert call.result is not None
         assert call.result.content[0].text == "17 * 23 = 391"
         found: list[Difference] = []
@@ -61,12 +64,12 @@ async def test_nothing_of_a_broken_answer_stays_until_the_garbage_is_collected(
     tmp_path: Path,
 ) -> None:
     """All that was read of it, up to 64 MiB."""
-    async with running(tmp_path) as engine, serving(answer(SUM, whole=False)) as it:
+    async with run_engine(tmp_path) as engine, serving(answer(SUM, whole=False)) as it:
         profile = Profile("raw", "gemini", it.url, "", "m")
         gc.collect()
         gc.disable()
         try:
-            await asked(engine, "17 * 23?", "calculator", profile=profile)
+            await run_prompt(engine, "17 * 23?", "calculator", profile=profile)
             left = [one for one in gc.get_objects() if isinstance(one, ResponseRecorder)]
             assert not left
         finally:
@@ -74,9 +77,9 @@ async def test_nothing_of_a_broken_answer_stays_until_the_garbage_is_collected(
 
 
 async def test_a_sound_answer_runs_by_the_rule(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine, serving(answer(SUM)) as it:
+    async with run_engine(tmp_path) as engine, serving(answer(SUM)) as it:
         profile = Profile("raw", "gemini", it.url, "", "m")
-        session = await asked(
+        session = await run_prompt(
             engine, "17 * 23?", "calculator", profile=profile, rules=ALLOW_ALL, max_turns=1
         )
         (call,) = session.calls()
@@ -86,14 +89,14 @@ async def test_a_sound_answer_runs_by_the_rule(tmp_path: Path) -> None:
 async def test_an_answer_that_is_stopped_behind_its_finish_reason_is_stopped(
     tmp_path: Path,
 ) -> None:
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         profile = Profile("sim", "gemini", "sim:", model="gemini-3-simulated")
-        session_id = await begun(engine, ["calculator"], profile=profile, rules=ALLOW_ALL)
+        session_id = await create_session(engine, ["calculator"], profile=profile, rules=ALLOW_ALL)
         await engine.runner.prompt(session_id, "[[fault:open-after-done]] What is 17 * 23?")
-        await until(engine, session_id, PartEnded)
+        await wait_for_event(engine, session_id, PartEnded)
         async with asyncio.timeout(20):
             await engine.runner.stop(session_id)
-        session = await rested(engine, session_id)
+        session = await wait_while_running(engine, session_id)
         failure = session.turns[-1].failure
         assert failure is not None
         assert failure.failure == "stopped"

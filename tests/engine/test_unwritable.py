@@ -28,10 +28,11 @@ from playground.engine.decisions import DecisionRequest
 from playground.engine.engine import Engine
 from playground.store import database as database_module
 from tests.engine.boundary import Boundary
-from tests.engine.running import ALLOW_ALL, asked, begun, events_of, rested, running, until
 from tests.engine.test_runner import effects, noting, waiting
 from tests.engine.test_verify import found_in
 from tests.engine.unwritable import FullDisk
+from tests.engines import ALLOW_ALL, create_session, events_of, run_engine, run_prompt
+from tests.waiting import wait_for_event, wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +43,7 @@ QUESTION = "What is 17 * 23?"
 async def watched(folder: Path) -> AsyncIterator[tuple[Engine, Boundary]]:
     """An engine whose recordings are, at the end, what was sent."""
     boundary = Boundary()
-    async with asyncio.timeout(60), running(folder, boundary=boundary) as engine:
+    async with asyncio.timeout(60), run_engine(folder, boundary=boundary) as engine:
         yield engine, boundary
         for (session_id,) in await engine.database.rows("SELECT id FROM sessions"):
             assert await boundary.wrongly_kept(engine, session_id, whole=False) == []
@@ -63,9 +64,9 @@ async def test_what_arrives_meanwhile_is_saved_when_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with watched(tmp_path) as (engine, _):
-        whole = await asked(engine, QUESTION)
+        whole = await run_prompt(engine, QUESTION)
         disk = FullDisk(engine, monkeypatch, RequestSent)
-        session_id = await begun(engine)
+        session_id = await create_session(engine)
         await engine.runner.prompt(session_id, QUESTION)
         await disk.noticed()
         await read_to_the_end(engine)
@@ -74,7 +75,7 @@ async def test_what_arrives_meanwhile_is_saved_when_there_is_room(
         with pytest.raises(StoreUnwritable, match="full"):
             await engine.sessions.create(whole.settings)  # type: ignore[arg-type]
         await disk.lifted()
-        session = await rested(engine, session_id)
+        session = await wait_while_running(engine, session_id)
         assert session.state == "idle"
         assert said(session) == said(whole)
         assert disk.tries > 1
@@ -85,7 +86,7 @@ async def test_stop_acts_at_once_and_is_saved_when_there_is_room(
 ) -> None:
     async with watched(tmp_path) as (engine, _):
         disk = FullDisk(engine, monkeypatch, RequestSent)
-        session_id = await begun(engine)
+        session_id = await create_session(engine)
         await engine.runner.prompt(session_id, f"[[fault:stall-after-8]] {QUESTION}")
         await disk.noticed()
         await engine.runner.stop(session_id)
@@ -93,7 +94,7 @@ async def test_stop_acts_at_once_and_is_saved_when_there_is_room(
         await engine.runner.stop(session_id)  # again: no second event
         assert not events_of(await engine.log.events(session_id), RunStopped)
         await disk.lifted()
-        session = await rested(engine, session_id)
+        session = await wait_while_running(engine, session_id)
         assert session.state == "interrupted"
         assert session.stopped
         log = await engine.log.events(session_id)
@@ -102,7 +103,7 @@ async def test_stop_acts_at_once_and_is_saved_when_there_is_room(
         assert session.turns[-1].failure is not None
         assert session.turns[-1].failure.failure == "stopped"
         await engine.runner.retry(session_id)
-        await until(engine, session_id, ResponseFailed)
+        await wait_for_event(engine, session_id, ResponseFailed)
         await engine.runner.stop(session_id)
 
 
@@ -129,7 +130,7 @@ async def test_after_a_stop_that_is_not_saved_yet_nothing_is_decided(
         assert events_of(log, CallDecided) == []
         await engine.runner.resume(session.id)
         await engine.runner.decide(session.id, call.id, run)
-        assert (await rested(engine, session.id)).state == "idle"
+        assert (await wait_while_running(engine, session.id)).state == "idle"
     assert effects(tmp_path) == 1
 
 
@@ -143,17 +144,17 @@ async def test_what_memory_cannot_hold_is_lost_and_that_is_said(
     monkeypatch.setattr(client_module, "AHEAD_BYTES", 16 * 1024)
     async with watched(tmp_path) as (engine, _):
         disk = FullDisk(engine, monkeypatch)
-        ids = [await begun(engine) for _ in range(3)]
+        ids = [await create_session(engine) for _ in range(3)]
         for session_id in ids:
             await engine.runner.prompt(session_id, "[[fault:endless-text]] hello")
-            await until(engine, session_id, PartDelta)
+            await wait_for_event(engine, session_id, PartDelta)
         disk.on = True
         await read_to_the_end(engine)
         kept = engine.client.unsaved
         assert most < kept < most + (len(ids) + 1) * piece
         await disk.lifted()
         for session_id in ids:
-            session = await rested(engine, session_id)
+            session = await wait_while_running(engine, session_id)
             assert session.state == "interrupted"
             assert session.turns[-1].failure is not None
             assert "was not kept" in session.turns[-1].failure.message
@@ -164,20 +165,20 @@ async def test_a_call_that_ends_meanwhile_keeps_its_result_and_runs_once(
 ) -> None:
     async with watched(tmp_path) as (engine, _):
         disk = FullDisk(engine, monkeypatch, CallStarted)
-        session_id = await begun(engine, [noting(tmp_path)], rules=ALLOW_ALL)
+        session_id = await create_session(engine, [noting(tmp_path)], rules=ALLOW_ALL)
         await engine.runner.prompt(session_id, "Use note")
         await disk.noticed()
         while effects(tmp_path) == 0:
             await asyncio.sleep(0.01)
         await disk.lifted()
-        session = await rested(engine, session_id)
+        session = await wait_while_running(engine, session_id)
         assert (session.state, session.paused) == ("paused", "store")
         log = await engine.log.events(session_id)
         assert len(events_of(log, CallEnded)) == 1
         assert events_of(log, CallInterrupted) == []
         assert len(events_of(log, RequestSent)) == 1
         await engine.runner.resume(session_id)
-        assert (await rested(engine, session_id)).state == "idle"
+        assert (await wait_while_running(engine, session_id)).state == "idle"
     assert effects(tmp_path) == 1
 
 
@@ -193,9 +194,9 @@ async def test_a_call_begins_only_when_that_is_saved(
             with pytest.raises(StoreUnwritable):
                 await engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest))
         await disk.lifted()
-        assert (await rested(engine, session.id)).state == "waiting"
+        assert (await wait_while_running(engine, session.id)).state == "waiting"
         await engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest))
-        assert (await rested(engine, session.id)).state == "idle"
+        assert (await wait_while_running(engine, session.id)).state == "idle"
     assert effects(tmp_path) == 1
 
 
@@ -204,13 +205,13 @@ async def test_stop_ends_a_call_whose_end_cannot_be_saved(
 ) -> None:
     async with watched(tmp_path) as (engine, _):
         disk = FullDisk(engine, monkeypatch, CallStarted)
-        session_id = await begun(engine, [noting(tmp_path, waits=True)], rules=ALLOW_ALL)
+        session_id = await create_session(engine, [noting(tmp_path, waits=True)], rules=ALLOW_ALL)
         await engine.runner.prompt(session_id, "Use note")
         await disk.noticed()
         await engine.runner.stop(session_id)
         await disk.lifted()
-        session = await rested(engine, session_id)
-        await until(engine, session_id, RunStopped)
+        session = await wait_while_running(engine, session_id)
+        await wait_for_event(engine, session_id, RunStopped)
         assert session.stopped
         assert [call.status for call in session.calls()] == ["done"]
         assert not engine.runner._running.sessions
@@ -222,15 +223,15 @@ async def test_the_program_ends_without_waiting_for_room(
 ) -> None:
     """And after the next start nothing runs by itself; a call that had begun asks."""
     prompt = "Use note" if kind is CallStarted else f"[[fault:stall-after-8]] {QUESTION}"
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         disk = FullDisk(engine, monkeypatch, kind)
-        session_id = await begun(engine, [noting(tmp_path, waits=True)], rules=ALLOW_ALL)
+        session_id = await create_session(engine, [noting(tmp_path, waits=True)], rules=ALLOW_ALL)
         await engine.runner.prompt(session_id, prompt)
         await disk.noticed()
         async with asyncio.timeout(30):
             await engine.runner.close()
-    async with running(tmp_path) as engine:
-        session = await rested(engine, session_id)
+    async with run_engine(tmp_path) as engine:
+        session = await wait_while_running(engine, session_id)
         assert session.state == ("waiting" if kind is CallStarted else "interrupted")
         assert len(events_of(await engine.log.events(session_id), PromptAdded)) == 1
         assert (await found_in(engine.database, mending=True))[1] == []

@@ -12,13 +12,15 @@ import pytest
 
 from playground.core.events import ResponseFailed
 from playground.core.settings import PROTOCOLS, Profile
+from playground.engine.engine import Engine
 from playground.engine.verify import SEARCH, Difference, Verified, verify
 from playground.secrets.redaction import SHORTEST
 from playground.store.database import Database, Statement
 from playground.store.maintenance import REBUILD
 from tests.engine.boundary import Boundary
-from tests.engine.running import ALLOW_ALL, KEY, begun, rested, running, until
+from tests.engines import ALLOW_ALL, KEY, StartEngine, create_session, run_engine
 from tests.tables import rest_slow
+from tests.waiting import wait_for_event, wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -38,11 +40,11 @@ async def test_what_is_kept_is_what_was_sent(tmp_path: Path, protocol: str) -> N
     boundary = Boundary()
     profile = Profile("sim", protocol, "sim:", model="m")  # type: ignore[arg-type]
     prompts = (PROMPT, f"[[fault:cut-bytes-200]] {PROMPT}", f"[[fault:http-401-echo-key]] {PROMPT}")
-    async with running(tmp_path, boundary=boundary) as engine:
+    async with run_engine(tmp_path, boundary=boundary) as engine:
         ids: list[str] = []
         for stream in (True, False):
             for prompt in prompts:
-                one = await begun(
+                one = await create_session(
                     engine,
                     ["calculator"],
                     rules=ALLOW_ALL,
@@ -53,7 +55,7 @@ async def test_what_is_kept_is_what_was_sent(tmp_path: Path, protocol: str) -> N
                 ids.append(one)
                 await engine.runner.prompt(one, prompt)
         for one in ids:
-            await rested(engine, one)
+            await wait_while_running(engine, one)
             assert await boundary.wrongly_kept(engine, one) == []
         done, found = await found_in(engine.database)
         masked = {one: (await engine.log.recordings(one))[1] for one in ids}
@@ -65,23 +67,21 @@ async def test_what_is_kept_is_what_was_sent(tmp_path: Path, protocol: str) -> N
     assert len(KEY) >= SHORTEST
 
 
-async def test_what_was_stopped_is_kept_up_to_there(tmp_path: Path) -> None:
+async def test_what_was_stopped_is_kept_up_to_there(start_engine: StartEngine) -> None:
     boundary = Boundary()
-    async with running(tmp_path, boundary=boundary) as engine:
-        one = await begun(engine)
-        await engine.runner.prompt(one, "[[fault:pings-forever]] hello")
-        async with asyncio.timeout(20):
-            while not await engine.log.chunks(one):
-                await engine.sessions.wait(
-                    engine.sessions.position, engine.sessions.list_version, 0.05
-                )
-        await engine.runner.stop(one)
-        await until(engine, one, ResponseFailed)
-        session = await rested(engine, one)
-        assert session.turns[-1].failure is not None
-        assert session.turns[-1].failure.failure == "stopped"
-        assert await boundary.wrongly_kept(engine, one, whole=False) == []
-        assert (await found_in(engine.database))[1] == []
+    engine = await start_engine(boundary=boundary)
+    one = await create_session(engine)
+    await engine.runner.prompt(one, "[[fault:pings-forever]] hello")
+    async with asyncio.timeout(20):
+        while not await engine.log.chunks(one):
+            await engine.sessions.wait(engine.sessions.position, engine.sessions.list_version, 0.05)
+    await engine.runner.stop(one)
+    await wait_for_event(engine, one, ResponseFailed)
+    session = await wait_while_running(engine, one)
+    assert session.turns[-1].failure is not None
+    assert session.turns[-1].failure.failure == "stopped"
+    assert await boundary.wrongly_kept(engine, one, whole=False) == []
+    assert (await found_in(engine.database))[1] == []
 
 
 FIRST = "(SELECT min(id) FROM sessions)"
@@ -164,115 +164,108 @@ def written(path: Path, *sql: str) -> None:
         connection.commit()
 
 
-async def test_whatever_was_changed_is_found(tmp_path: Path) -> None:
+async def test_whatever_was_changed_is_found(engine: Engine) -> None:
     """Each change alone, undone after it; the other session stays whole."""
-    async with running(tmp_path) as engine:
-        for _ in range(2):
-            one = await begun(engine, ["calculator"], rules=ALLOW_ALL)
-            await engine.runner.prompt(one, PROMPT)
-            await rested(engine, one)
-        tables, path = (
-            ("sessions", "events", "chunks", "recordings", "called"),
-            engine.database.path,
-        )
-        written(path, *(f"CREATE TABLE kept_{o} AS SELECT * FROM {o}" for o in tables))
-        again = [f"INSERT INTO {o} SELECT * FROM kept_{o}" for o in tables]
-        again += [one.sql for one in REBUILD]
-        ids = sorted(row[0] for row in await engine.database.rows("SELECT id FROM sessions"))
-        missed: dict[str, list[str]] = {}
-        for name, (sql, words) in TAMPERED.items():
-            written(path, sql)
-            done, found = await found_in(engine.database)
-            lines = [one.line for one in found]
-            others = {one.session for one in found} - {ids[0], SEARCH}
-            if not any(words in line for line in lines) or others or done.sessions != 2:
-                missed[name] = lines
-            written(path, *(f"DELETE FROM {o}" for o in tables), *again)
-        assert missed == {}, "\n".join(f"{name}: {lines}" for name, lines in missed.items())
-        assert (await found_in(engine.database, mending=True))[1] == []
-
-
-async def test_a_request_whose_bytes_changed_is_found(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        one = await begun(engine, system="Be brief. " * 300)
-        await engine.runner.prompt(one, "hello")
-        await rested(engine, one)
-        assert (await found_in(engine.database))[1] == []
-        changed = "UPDATE slices SET bytes = CAST(replace(bytes, 'brief', 'grand') AS BLOB)"
-        written(engine.database.path, f"{changed} WHERE nth > 4")
-        lines = [difference.line for difference in (await found_in(engine.database))[1]]
-        assert lines
-        assert all(
-            "of its requests differs from the bytes that were sent" in line for line in lines
-        )
-
-
-async def test_the_list_and_the_search_are_built_anew(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        one = await begun(engine, ["calculator"], rules=ALLOW_ALL)
+    for _ in range(2):
+        one = await create_session(engine, ["calculator"], rules=ALLOW_ALL)
         await engine.runner.prompt(one, PROMPT)
-        await rested(engine, one)
-        before = await engine.log.summary(one)
-        ((texts,),) = await engine.database.rows("SELECT count(*) FROM texts")
-        spoiled = (
-            "UPDATE sessions SET state = 'running', calls = 9, model = 'x', profile = 'y'",
-            "DELETE FROM called",
-            "INSERT INTO found (found) VALUES ('delete-all')",
-        )
-        await engine.database.write([Statement(sql, [()]) for sql in spoiled])
-        done, _ = await found_in(engine.database)
-        assert done.mended is None
-        assert (await engine.log.summary(one)) != before
-        done, found = await found_in(engine.database, mending=True)
-        assert (done.mended, done.differences) == (1, len(found))
-        assert [one.line for one in found if "the list has" not in one.says] == [
-            f'{one}:0: the call of "calculator" is not in the search index',
-            f"{SEARCH}:0: {texts} texts are not in the index",
-        ]
-        assert (await engine.log.summary(one)) == before
-        rows = await engine.database.rows("SELECT tool FROM called")
-        assert [row[0] for row in rows] == ["calculator"]
-        hits = await engine.database.rows("SELECT count(*) FROM found WHERE found MATCH '391'")
-        assert hits[0][0] > 0
-        assert (await found_in(engine.database, mending=True))[0].mended == 0
+        await wait_while_running(engine, one)
+    tables, path = (
+        ("sessions", "events", "chunks", "recordings", "called"),
+        engine.database.path,
+    )
+    written(path, *(f"CREATE TABLE kept_{o} AS SELECT * FROM {o}" for o in tables))
+    again = [f"INSERT INTO {o} SELECT * FROM kept_{o}" for o in tables]
+    again += [one.sql for one in REBUILD]
+    ids = sorted(row[0] for row in await engine.database.rows("SELECT id FROM sessions"))
+    missed: dict[str, list[str]] = {}
+    for name, (sql, words) in TAMPERED.items():
+        written(path, sql)
+        done, found = await found_in(engine.database)
+        lines = [one.line for one in found]
+        others = {one.session for one in found} - {ids[0], SEARCH}
+        if not any(words in line for line in lines) or others or done.sessions != 2:
+            missed[name] = lines
+        written(path, *(f"DELETE FROM {o}" for o in tables), *again)
+    assert missed == {}, "\n".join(f"{name}: {lines}" for name, lines in missed.items())
+    assert (await found_in(engine.database, mending=True))[1] == []
+
+
+async def test_a_request_whose_bytes_changed_is_found(engine: Engine) -> None:
+    one = await create_session(engine, system="Be brief. " * 300)
+    await engine.runner.prompt(one, "hello")
+    await wait_while_running(engine, one)
+    assert (await found_in(engine.database))[1] == []
+    changed = "UPDATE slices SET bytes = CAST(replace(bytes, 'brief', 'grand') AS BLOB)"
+    written(engine.database.path, f"{changed} WHERE nth > 4")
+    lines = [difference.line for difference in (await found_in(engine.database))[1]]
+    assert lines
+    assert all("of its requests differs from the bytes that were sent" in line for line in lines)
+
+
+async def test_the_list_and_the_search_are_built_anew(engine: Engine) -> None:
+    one = await create_session(engine, ["calculator"], rules=ALLOW_ALL)
+    await engine.runner.prompt(one, PROMPT)
+    await wait_while_running(engine, one)
+    before = await engine.log.summary(one)
+    ((texts,),) = await engine.database.rows("SELECT count(*) FROM texts")
+    spoiled = (
+        "UPDATE sessions SET state = 'running', calls = 9, model = 'x', profile = 'y'",
+        "DELETE FROM called",
+        "INSERT INTO found (found) VALUES ('delete-all')",
+    )
+    await engine.database.write([Statement(sql, [()]) for sql in spoiled])
+    done, _ = await found_in(engine.database)
+    assert done.mended is None
+    assert (await engine.log.summary(one)) != before
+    done, found = await found_in(engine.database, mending=True)
+    assert (done.mended, done.differences) == (1, len(found))
+    assert [one.line for one in found if "the list has" not in one.says] == [
+        f'{one}:0: the call of "calculator" is not in the search index',
+        f"{SEARCH}:0: {texts} texts are not in the index",
+    ]
+    assert (await engine.log.summary(one)) == before
+    rows = await engine.database.rows("SELECT tool FROM called")
+    assert [row[0] for row in rows] == ["calculator"]
+    hits = await engine.database.rows("SELECT count(*) FROM found WHERE found MATCH '391'")
+    assert hits[0][0] > 0
+    assert (await found_in(engine.database, mending=True))[0].mended == 0
 
 
 async def test_what_nobody_can_read_does_not_keep_the_rest_from_being_put_right(
-    tmp_path: Path,
+    engine: Engine,
 ) -> None:
-    async with running(tmp_path) as engine:
-        for _ in range(2):
-            one = await begun(engine)
-            await engine.runner.prompt(one, "hello")
-            await rested(engine, one)
-        ids = sorted(row[0] for row in await engine.database.rows("SELECT id FROM sessions"))
-        spoiled = (
-            TAMPERED["what nobody can read"][0],
-            f"UPDATE sessions SET state = 'failed' WHERE id != {FIRST}",
-        )
-        await engine.database.write([Statement(sql, [()]) for sql in spoiled])
-        done, found = await found_in(engine.database, mending=True)
-        assert (done.sessions, done.mended) == (2, 1)
-        assert "the index could not be rebuilt" in found[-1].line
-        restored = await engine.log.summary(ids[1])
-        assert restored is not None
-        assert restored.state == "idle"
-
-
-async def test_a_row_that_is_older_than_the_last_deltas_is_no_difference(tmp_path: Path) -> None:
-    """A server writes the row with the next event that is no delta; meanwhile nothing is wrong."""
-    async with running(tmp_path) as engine:
-        one = await begun(engine)
+    for _ in range(2):
+        one = await create_session(engine)
         await engine.runner.prompt(one, "hello")
-        await rested(engine, one)
-        last = "(SELECT max(seq) FROM events WHERE kind LIKE 'part_delta%')"
-        cut = f"DELETE FROM events WHERE seq > {last}"
-        path = engine.database.path
-        same = "UPDATE events SET at_ms = 1000"  # however long the answer took
-        written(path, cut, same, *(one.sql for one in REBUILD))
-        await found_in(engine.database, mending=True)  # the list's row is right now
-        later = f"UPDATE events SET at_ms = at_ms + 9 WHERE seq = {last}"
-        written(path, later)
-        assert not [o.line for o in (await found_in(engine.database))[1] if "the list" in o.says]
-        written(path, later.replace("LIKE 'part_delta%'", "NOT LIKE 'part_delta%'"))
-        assert [o.line for o in (await found_in(engine.database))[1] if "updated_ms" in o.says]
+        await wait_while_running(engine, one)
+    ids = sorted(row[0] for row in await engine.database.rows("SELECT id FROM sessions"))
+    spoiled = (
+        TAMPERED["what nobody can read"][0],
+        f"UPDATE sessions SET state = 'failed' WHERE id != {FIRST}",
+    )
+    await engine.database.write([Statement(sql, [()]) for sql in spoiled])
+    done, found = await found_in(engine.database, mending=True)
+    assert (done.sessions, done.mended) == (2, 1)
+    assert "the index could not be rebuilt" in found[-1].line
+    restored = await engine.log.summary(ids[1])
+    assert restored is not None
+    assert restored.state == "idle"
+
+
+async def test_a_row_that_is_older_than_the_last_deltas_is_no_difference(engine: Engine) -> None:
+    """A server writes the row with the next event that is no delta; meanwhile nothing is wrong."""
+    one = await create_session(engine)
+    await engine.runner.prompt(one, "hello")
+    await wait_while_running(engine, one)
+    last = "(SELECT max(seq) FROM events WHERE kind LIKE 'part_delta%')"
+    cut = f"DELETE FROM events WHERE seq > {last}"
+    path = engine.database.path
+    same = "UPDATE events SET at_ms = 1000"  # however long the answer took
+    written(path, cut, same, *(one.sql for one in REBUILD))
+    await found_in(engine.database, mending=True)  # the list's row is right now
+    later = f"UPDATE events SET at_ms = at_ms + 9 WHERE seq = {last}"
+    written(path, later)
+    assert not [o.line for o in (await found_in(engine.database))[1] if "the list" in o.says]
+    written(path, later.replace("LIKE 'part_delta%'", "NOT LIKE 'part_delta%'"))
+    assert [o.line for o in (await found_in(engine.database))[1] if "updated_ms" in o.says]

@@ -13,7 +13,7 @@ from playground.batch.batches import Batches
 from playground.evaluation.spec import RunKey
 from playground.evaluation.spec_reader import RIGHT, WRONG, builtin_suite, suite_scenario
 from playground.simulator.scenario import script
-from tests.engine.running import running
+from tests.engines import run_engine
 
 EXPECTED = {"right": "passed", "wrong": "failed"}
 
@@ -23,7 +23,7 @@ EXPECTED = {"right": "passed", "wrong": "failed"}
 async def test_the_scorer_tells_right_from_wrong_in_each_case(tmp_path: Path, every: int) -> None:
     suite = builtin_suite()
     spec = replace(suite, cases=suite.cases[::every])
-    async with running(tmp_path, scenario=script(suite_scenario())) as engine:
+    async with run_engine(tmp_path, scenario=script(suite_scenario())) as engine:
         batches = Batches(engine)
         plan = await batches.plan(spec)
         assert plan.notes == ()

@@ -12,7 +12,7 @@ import pytest
 from playground.batch.batches import Batches
 from playground.evaluation.spec import EXPECTATIONS, MATCHES
 from playground.evaluation.spec_reader import read_spec
-from tests.engine.running import running
+from tests.engines import run_engine
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TEXT = (DOCS / "batch.md").read_text("utf-8")
@@ -23,7 +23,7 @@ async def test_the_example_runs(tmp_path: Path) -> None:
     example = re.findall(r"```yaml\n(.*?)```", TEXT, re.S)[0]
     spec = read_spec(example)
     assert spec.runs == 40
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         batches = Batches(engine)
         plan = await batches.plan(replace(spec, repetitions=1))
         assert plan.notes == ()

@@ -10,7 +10,7 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from playground.simulator.app import simulator_app
-from tests.simulator.conftest import served
+from tests.in_process import serve_in_thread
 
 
 class Heard:
@@ -58,5 +58,5 @@ def heard() -> Iterator[Heard]:
         below = {**scope, "path": path, "raw_path": path.encode()}
         await inner(below, again, send)
 
-    with served(outer) as url:
+    with serve_in_thread(outer) as url:
         yield Heard(url, seen)

@@ -15,7 +15,7 @@ from playground.exchange.requests_export import (
 )
 from tests.exchange.asking import PROTOCOLS, weather
 from tests.exchange.conftest import Heard
-from tests.served import NO_TLS
+from tests.servers import NO_TLS
 
 TOLD = "curl() { printf '%s\\0' \"$@\"; case \"$*\" in *'--data-binary @-') cat;; esac; }\n"
 """A curl that says what it was asked for, each word ended by a zero, and then what was piped."""

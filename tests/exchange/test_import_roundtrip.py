@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +11,13 @@ from playground.core.events import RequestSent
 from playground.core.messages import model_request
 from playground.core.session import Call, Session
 from playground.core.settings import Profile
+from playground.engine.engine import Engine
 from playground.exchange.parsers import Unreadable
 from playground.exchange.requests_import import ImportedSession, read_requests, session_from_request
 from playground.protocols.registry import codec
-from tests.engine.running import ALLOW_ALL, asked, rested, running
+from tests.engines import ALLOW_ALL, run_prompt
 from tests.tables import rest_slow
+from tests.waiting import wait_while_running
 
 PROFILES = ("simulator", *(f"simulator-{n}" for n in ("openai", "responses", "gemini", "ollama")))
 PROMPT = "What is 17*23, and the weather in Paris?"
@@ -37,26 +38,25 @@ def body_of(session: Session) -> Any:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("profile", rest_slow(PROFILES, 2))
-async def test_a_request_of_ours_comes_back_as_it_was(tmp_path: Path, profile: str) -> None:
-    async with running(tmp_path) as engine:
-        more: dict[str, Any] = {
-            "asked_profile": profile,
-            "rules": ALLOW_ALL,
-            "system": "Be brief.",
-            "params": {"temperature": 0.5, "max_tokens": 300},
-        }
-        session = await asked(engine, PROMPT, "get_weather", "calculator", **more)
-        await engine.runner.prompt(session.id, "And in Rome?")
-        await rested(engine, session.id)
-        log = await engine.log.events(session.id)
-        sent = [one.event for one in log if isinstance(one.event, RequestSent)][-1]
-        assert session.settings is not None
-        command = f"curl {sent.url} -H 'x-api-key: secret' --data-binary @- <<'E'\n{sent.body}\nE"
-        made = told(command, session.settings.profile)
-        assert body_of(made.session) == json.loads(sent.body)
-        assert made.session.state == "paused"
-        assert [call.status for call in made.session.calls()] == ["done"] * len(session.by_call)
-        assert {tool.answered_by for tool in made.log[0].event.settings.tools} == {"person"}  # type: ignore[union-attr]
+async def test_a_request_of_ours_comes_back_as_it_was(profile: str, engine: Engine) -> None:
+    more: dict[str, Any] = {
+        "asked_profile": profile,
+        "rules": ALLOW_ALL,
+        "system": "Be brief.",
+        "params": {"temperature": 0.5, "max_tokens": 300},
+    }
+    session = await run_prompt(engine, PROMPT, "get_weather", "calculator", **more)
+    await engine.runner.prompt(session.id, "And in Rome?")
+    await wait_while_running(engine, session.id)
+    log = await engine.log.events(session.id)
+    sent = [one.event for one in log if isinstance(one.event, RequestSent)][-1]
+    assert session.settings is not None
+    command = f"curl {sent.url} -H 'x-api-key: secret' --data-binary @- <<'E'\n{sent.body}\nE"
+    made = told(command, session.settings.profile)
+    assert body_of(made.session) == json.loads(sent.body)
+    assert made.session.state == "paused"
+    assert [call.status for call in made.session.calls()] == ["done"] * len(session.by_call)
+    assert {tool.answered_by for tool in made.log[0].event.settings.tools} == {"person"}  # type: ignore[union-attr]
 
 
 def with_calls(*ids: str) -> str:

@@ -22,7 +22,7 @@ from playground.executors.python import runner
 from tests.executors.ending import TAKEN_S
 from tests.executors.test_python import ATTACKS, ROOT, alive, invocation
 from tests.executors.test_python import run as python_run
-from tests.shared_state import as_it_was
+from tests.shared_state import preserve_shared_state
 from tests.tables import rest_slow
 
 SCRIPT = Path(__file__).with_name("as_nobody.py")
@@ -186,7 +186,7 @@ def test_codes() -> None:
 def test_a_script_that_is_imported_leaves_the_way_to_modules_as_it_is(name: str) -> None:
     """Else what is imported after it might come from another installation."""
     before = list(sys.path)
-    with as_it_was():
+    with preserve_shared_state():
         runpy.run_path(str(ROOT / "app/playground" / f"{name}.py"), run_name="imported")
         assert sys.path == before
 

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from playground.net.threads import run_apart
-from tests.served import ROOT, environment
+from tests.servers import ROOT, environment
 
 word = contextvars.ContextVar("word", default="")
 

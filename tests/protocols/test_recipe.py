@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.served import ROOT, START_S, environment
+from tests.servers import ROOT, START_S, environment
 
 LAST_LINE = '    "ollama",\n]\n'
 """Of the table in `core/settings`."""

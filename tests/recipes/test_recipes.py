@@ -16,7 +16,7 @@ import pytest
 
 from tests.recipes.conftest import ProgramCopy
 from tests.schema.test_documents import write_copies
-from tests.served import END_S, ROOT, command, environment
+from tests.servers import END_S, ROOT, command, environment
 
 pytestmark = pytest.mark.slow
 
@@ -81,13 +81,13 @@ class Echo:
 EDITOR = """
 import asyncio
 from pathlib import Path
-from tests.served_here import served_here
+from tests.in_process import run_server
 
 TOOL = {"name": "echo_it", "description": "Echoes.", "answered_by": "echo",
         "config": {"greeting": "Hello"}}
 
 async def main():
-    with served_here(Path("editor.db"), PLAYGROUND_HOME=str(Path.cwd())) as server:
+    with run_server(Path("editor.db"), PLAYGROUND_HOME=str(Path.cwd())) as server:
         async with server.client() as client:
             saved = await client.post("/tools", json=TOOL)
             assert saved.is_success, saved.text

@@ -19,7 +19,7 @@ from playground.protocols.server import ProviderServer
 from playground.simulator.app import ENDS, faults_of, simulator_app
 from playground.simulator.faults import FAULTS, FaultRow, meaningless
 from playground.simulator.scenario import scenario
-from tests.served import NO_TLS
+from tests.servers import NO_TLS
 from tests.simulator.talking import Talk
 from tests.tables import rest_slow
 

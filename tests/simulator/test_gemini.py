@@ -18,7 +18,7 @@ from playground.protocols.gemini.server import END, error, frames, whole
 from playground.protocols.server import IdSource, ModelReply, ParsedRequest, ReplyBlock, call
 from playground.simulator.fault_transport import retry
 from tests.protocols.frames import end_of, events_of, parts_of
-from tests.served import NO_TLS
+from tests.servers import NO_TLS
 from tests.tables import rest_slow
 
 if TYPE_CHECKING:  # half a second of each worker, also of those that run no test of it

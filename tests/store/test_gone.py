@@ -15,8 +15,9 @@ from playground.engine.engine import Engine
 from playground.store import database as database_module
 from playground.store.database import Database, OwnerLock, lock_path, owner_of
 from playground.store.log import Log
-from tests.engine.running import asked, begun, rested, running
 from tests.engine.test_verify import found_in
+from tests.engines import StartEngine, create_session, run_engine, run_prompt
+from tests.waiting import wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -81,26 +82,30 @@ async def prompts(engine: Engine, session_id: str) -> int:
     ],
 )
 async def test_it_is_noticed_at_the_next_write_and_passes(
-    tmp_path: Path, harm: Callable[[Path], None], heal: Callable[[Path], None], word: str
+    tmp_path: Path,
+    harm: Callable[[Path], None],
+    heal: Callable[[Path], None],
+    word: str,
+    start_engine: StartEngine,
 ) -> None:
     path = tmp_path / "test.db"
-    async with running(tmp_path) as engine:
-        session = await asked(engine, "hello")
-        harm(path)
-        with pytest.raises(StoreUnwritable, match=word):
-            await engine.runner.prompt(session.id, "lost")
-        assert path.exists() is (harm is not move)
-        assert harm is not replace or path.read_bytes() == b"not ours"
-        assert (await rested(engine, session.id)).state == "idle"  # it can still be read
-        if harm is not move:
-            with pytest.raises((Conflict, StoreUnwritable)):
-                await engine.write_anew()
-        heal(path)
-        await well(engine)
-        await engine.runner.prompt(session.id, "kept")
-        await rested(engine, session.id)
-        assert await prompts(engine, session.id) == 2
-        assert (await found_in(engine.database, mending=True))[1] == []
+    engine = await start_engine()
+    session = await run_prompt(engine, "hello")
+    harm(path)
+    with pytest.raises(StoreUnwritable, match=word):
+        await engine.runner.prompt(session.id, "lost")
+    assert path.exists() is (harm is not move)
+    assert harm is not replace or path.read_bytes() == b"not ours"
+    assert (await wait_while_running(engine, session.id)).state == "idle"  # it can still be read
+    if harm is not move:
+        with pytest.raises((Conflict, StoreUnwritable)):
+            await engine.write_anew()
+    heal(path)
+    await well(engine)
+    await engine.runner.prompt(session.id, "kept")
+    await wait_while_running(engine, session.id)
+    assert await prompts(engine, session.id) == 2
+    assert (await found_in(engine.database, mending=True))[1] == []
 
 
 @pytest.mark.parametrize(
@@ -116,7 +121,7 @@ async def test_it_is_noticed_where_nothing_is_written(
 ) -> None:
     monkeypatch.setattr(database_module, "LOOK_S", 0.01)
     path = tmp_path / "test.db"
-    async with asyncio.timeout(40), running(tmp_path) as engine:
+    async with asyncio.timeout(40), run_engine(tmp_path) as engine:
         sessions = engine.sessions
         for _ in range(2):
             harm(path)
@@ -125,7 +130,7 @@ async def test_it_is_noticed_where_nothing_is_written(
             assert word in str(sessions.health.trouble)
             heal(path)
             await well(engine)
-        assert (await asked(engine, "hello")).state == "idle"
+        assert (await run_prompt(engine, "hello")).state == "idle"
 
 
 @pytest.mark.parametrize("harm", [delete, delete_all])
@@ -133,15 +138,15 @@ async def test_what_was_deleted_is_written_anew(
     tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:
     path = tmp_path / "test.db"
-    async with running(tmp_path) as engine:
-        ids = [(await asked(engine, "What is 17 * 23?", "calculator")).id for _ in range(2)]
+    async with run_engine(tmp_path) as engine:
+        ids = [(await run_prompt(engine, "What is 17 * 23?", "calculator")).id for _ in range(2)]
         engine.lock.tell("http://127.0.0.1:1")
         before = [await engine.log.events(one) for one in ids]
         with pytest.raises(Conflict, match="exists"):
             await engine.write_anew()
         harm(path)
         with pytest.raises(StoreGone):
-            await begun(engine)
+            await create_session(engine)
         assert not path.exists()
         await engine.write_anew()
         with pytest.raises(Conflict):
@@ -149,7 +154,7 @@ async def test_what_was_deleted_is_written_anew(
         assert engine.sessions.health.trouble is None
         assert (path.stat().st_mode & 0o777, path.stat().st_nlink) == (0o600, 1)
         assert [await engine.log.events(one) for one in ids] == before
-        session = await asked(engine, "hello again")
+        session = await run_prompt(engine, "hello again")
         with pytest.raises(StoreBusy):
             OwnerLock(path).take()
         owner = owner_of(path)
@@ -158,39 +163,41 @@ async def test_what_was_deleted_is_written_anew(
         assert sorted(one.name for one in tmp_path.glob("test.db*")) == [
             "test.db", "test.db-shm", "test.db-wal", lock_path(path).name,
         ]  # fmt: skip
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         assert [await engine.log.events(one) for one in ids] == before
-        assert (await rested(engine, session.id)).state == "idle"
+        assert (await wait_while_running(engine, session.id)).state == "idle"
         assert (await found_in(engine.database, mending=True))[1] == []
 
 
-async def test_a_copy_is_not_written_beside_a_new_owner(tmp_path: Path) -> None:
+async def test_a_copy_is_not_written_beside_a_new_owner(
+    tmp_path: Path, start_engine: StartEngine
+) -> None:
     path = tmp_path / "test.db"
-    async with running(tmp_path) as engine:
-        await asked(engine, "hello")
-        delete_all(path)
-        other = OwnerLock(path)
-        other.take()
-        try:
-            with pytest.raises(StoreBusy):
-                await engine.write_anew()
-        finally:
-            other.release()
-        assert not path.exists()
-        with pytest.raises(StoreError):
-            await begun(engine)
-        await engine.write_anew()
+    engine = await start_engine()
+    await run_prompt(engine, "hello")
+    delete_all(path)
+    other = OwnerLock(path)
+    other.take()
+    try:
+        with pytest.raises(StoreBusy):
+            await engine.write_anew()
+    finally:
+        other.release()
+    assert not path.exists()
+    with pytest.raises(StoreError):
+        await create_session(engine)
+    await engine.write_anew()
 
 
 async def test_a_write_ahead_log_that_was_deleted_loses_nothing(tmp_path: Path) -> None:
     """SQLite goes on with what it has open; killed then, all since the last start would be gone."""
     path = tmp_path / "test.db"
-    async with running(tmp_path) as engine:
-        session = await asked(engine, "hello")
+    async with run_engine(tmp_path) as engine:
+        session = await run_prompt(engine, "hello")
         for end in ("-wal", "-shm"):
             path.with_name("test.db" + end).unlink()
         await engine.runner.prompt(session.id, "more")
-        await rested(engine, session.id)
+        await wait_while_running(engine, session.id)
         log = await engine.log.events(session.id)
         for end in ("", "-wal"):  # as a killed program leaves it
             shutil.copy(path.with_name("test.db" + end), tmp_path / ("killed.db" + end))

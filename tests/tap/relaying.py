@@ -24,9 +24,9 @@ from playground.tap.door import DOORS, Door, Upstreams
 from playground.tap.relay import AgentRequest, DoorName, Exchange, Relay, Unobserved, end_to_end
 from playground.tap.taps import Taps
 from playground.web.app import make_app
-from tests.engine.running import make_empty
+from tests.databases import create_empty_database
 from tests.factories import Log, settings
-from tests.loopback import listening
+from tests.in_process import serve_app
 from tests.simulator.factories import TWO
 from tests.simulator.talking import profile
 
@@ -269,7 +269,7 @@ class Place:
     @asynccontextmanager
     async def impatient(self) -> AsyncIterator[int]:
         """The port of a server that waits a moment for a body, and takes one connection."""
-        async with listening(self.app, patience_s=0.2, limit_concurrency=1) as url:
+        async with serve_app(self.app, patience_s=0.2, limit_concurrency=1) as url:
             yield port_of(url)
 
     def target(self, door: DoorName, behind: bytes, upstream: str) -> bytes:
@@ -311,7 +311,7 @@ def door_of(protocol: Protocol) -> DoorName:
 
 @asynccontextmanager
 async def placed(folder: Path) -> AsyncIterator[Place]:
-    await make_empty(folder / "a.db")
+    await create_empty_database(folder / "a.db")
     port = 0
     exchanges = Exchanges()
     engine = await Engine.open(
@@ -337,10 +337,10 @@ async def placed(folder: Path) -> AsyncIterator[Place]:
             clock=lambda: 1,
         )
         async with (
-            listening(app) as url,
-            listening(observed) as observed_url,
-            listening(simulator_app(pace=0, clock=lambda: 1.8e9)) as first,
-            listening(simulator_app(pace=0, clock=lambda: 1.8e9)) as second,
+            serve_app(app) as url,
+            serve_app(observed) as observed_url,
+            serve_app(simulator_app(pace=0, clock=lambda: 1.8e9)) as first,
+            serve_app(simulator_app(pace=0, clock=lambda: 1.8e9)) as second,
             providing() as provider,
         ):
             port = port_of(url)

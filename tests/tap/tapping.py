@@ -24,8 +24,9 @@ from playground.tap.exchange import AgentExchange
 from playground.tap.recording import AgentSessions
 from playground.tap.relay import AgentRequest, Relay
 from playground.tap.taps import Tap, Taps
-from tests.engine.running import ALLOW_ALL, begun, rested, running
-from tests.loopback import listening
+from tests.engines import ALLOW_ALL, create_session, run_engine
+from tests.in_process import serve_app
+from tests.waiting import wait_while_running
 
 WEATHER = "What is the weather in Oslo?"
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -143,7 +144,7 @@ class Tapping:
             task.add_done_callback(self._tasks.discard)
             await self._app(scope, receive, sending)
 
-        async with listening(app) as self._url:
+        async with serve_app(app) as self._url:
             yield self
 
 
@@ -157,7 +158,7 @@ async def both(
 ) -> AsyncIterator[tuple[Engine, Tapping]]:
     """The agent, and the door that it asks at; the simulators of both play `scenario`."""
     (tmp_path / "agent").mkdir()
-    engines = [running(folder, scenario=scenario) for folder in (tmp_path, tmp_path / "agent")]
+    engines = [run_engine(folder, scenario=scenario) for folder in (tmp_path, tmp_path / "agent")]
     async with engines[0] as ours, engines[1] as agent, Tapping(protocol).listening() as door:
         await door.open(ours)
         yield agent, door
@@ -166,11 +167,11 @@ async def both(
 async def one_turn(
     agent: Engine, door: Tapping, prompt: str, *tools: Tool | str, system: str = "You help."
 ) -> str:
-    session_id = await begun(
+    session_id = await create_session(
         agent, tools, rules=ALLOW_ALL, profile=door.profile(), model="simulator", system=system
     )
     await agent.runner.prompt(session_id, prompt)
-    await rested(agent, session_id)
+    await wait_while_running(agent, session_id)
     return session_id
 
 

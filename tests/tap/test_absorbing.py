@@ -32,12 +32,13 @@ from playground.tap.exchange import AgentExchange
 from playground.tap.history import read_body
 from playground.tap.holding import ENDED
 from playground.tap.recording import AgentSessions
-from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
+from tests.engines import ALLOW_ALL, create_session, events_of, run_engine
 from tests.tables import rest_slow
 from tests.tap.agent import KIND, end
 from tests.tap.tapping import FORECAST, PROTOCOLS, WEATHER, Tapping, both
 from tests.tap.test_holding import stopping, waiting
 from tests.tap.test_places import responses_exchange
+from tests.waiting import wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -75,7 +76,7 @@ async def went_on(engine: Engine, session_id: str) -> Session:
     """Ten prompts later."""
     for number in range(10):
         await engine.runner.prompt(session_id, f"Prompt {number}.")
-        session = await rested(engine, session_id)
+        session = await wait_while_running(engine, session_id)
     return session
 
 
@@ -86,12 +87,12 @@ async def never_tapped(
 ) -> Session:
     """The same conversation with the simulator itself, whose calls its user answers."""
     (name,) = (row.profile.name for row in SIMULATORS if row.profile.protocol == protocol)
-    session_id = await begun(engine, ["get_weather"], asked_profile=name)
+    session_id = await create_session(engine, ["get_weather"], asked_profile=name)
     await engine.runner.prompt(session_id, "Go.")
     for calls in called:
-        await rested(engine, session_id)
+        await wait_while_running(engine, session_id)
         await answered(engine, session_id, *calls)
-    await rested(engine, session_id)
+    await wait_while_running(engine, session_id)
     return await went_on(engine, session_id)
 
 
@@ -108,12 +109,14 @@ async def test_ten_turns_later_the_provider_has_what_it_would_have(
     """To the byte, as with an agent that was never tapped; that got one answer without calls."""
     async with both(tmp_path, protocol, WORK) as (agent, door):
         await door.stop_at("calls")
-        own_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+        own_id = await create_session(
+            agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
+        )
         await agent.runner.prompt(own_id, "Go.")
         for calls in (("1.2", "1.3"), ("2.2",)):
             session = await door.held(len(calls))
             await answered(door.engine, session.id, *calls)
-        await rested(agent, own_id)
+        await wait_while_running(agent, own_id)
         own = await went_on(agent, own_id)
         twin = await never_tapped(agent, protocol)
         (session,) = await door.sessions()
@@ -154,13 +157,15 @@ async def test_malformed_arguments_that_are_answered_here_go_back_as_an_object(
     """In the request that is made here and in the agent's later ones; their text in the result."""
     async with both(tmp_path, protocol, MALFORMED) as (agent, door):
         await door.stop_at("calls")
-        own_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+        own_id = await create_session(
+            agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
+        )
         await agent.runner.prompt(own_id, "Go.")
         session = await door.held()
         await answered(door.engine, session.id, "1.1")
-        await rested(agent, own_id)
+        await wait_while_running(agent, own_id)
         await agent.runner.prompt(own_id, "And?")
-        await rested(agent, own_id)
+        await wait_while_running(agent, own_id)
         (session,) = await door.sessions()
         twin = await never_tapped(agent, protocol, [("1.1",)])
     for turn, same in zip(session.turns[1:], twin.turns[1:], strict=False):
@@ -186,7 +191,7 @@ async def test_beside_calls_that_the_agent_runs_the_rest_is_put_into_its_next_re
     """No request is made here; what the user edited stays as it ran."""
     async with both(tmp_path, protocol, WORK) as (agent, door):
         await door.stop_at("calls")
-        own_id = await begun(
+        own_id = await create_session(
             agent, [replace(FORECAST, name="get_weather")], rules=ALLOW_ALL, profile=door.profile()
         )
         await agent.runner.prompt(own_id, "Go.")
@@ -195,7 +200,7 @@ async def test_beside_calls_that_the_agent_runs_the_rest_is_put_into_its_next_re
         await door.decide("1.3", "deny", text="Not there.", model_reads=True)
         await door.held(1)
         await door.decide("2.2", "deny", text="That is all.")
-        own = await rested(agent, own_id)
+        own = await wait_while_running(agent, own_id)
         (call,) = own.turns[0].calls
         (session,) = await door.sessions()
     second = session.turns[1]
@@ -221,15 +226,17 @@ async def test_what_the_agent_no_longer_has_is_not_put_back_and_the_page_says_so
     async with both(tmp_path, "anthropic", WORK) as (agent, door):
         door.headers["session-id"] = "s-1"
         await door.stop_at("calls")
-        own_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+        own_id = await create_session(
+            agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
+        )
         await agent.runner.prompt(own_id, "Go.")
         for calls in (("1.2", "1.3"), ("2.2",)):
             session = await door.held(len(calls))
             await answered(door.engine, session.id, *calls)
-        await rested(agent, own_id)
+        await wait_while_running(agent, own_id)
         await door.stop_at("nothing")
         forked = await fork(agent, own_id, ForkPlace(prompt=1), text="Go elsewhere.")
-        own = await rested(agent, forked)
+        own = await wait_while_running(agent, forked)
         (session,) = await door.sessions()
     last = session.turns[-1]
     assert own.turns[-1].end is not None
@@ -251,19 +258,21 @@ async def test_of_an_answer_that_comes_again_where_its_agent_went_back_the_later
     async with both(tmp_path, "anthropic", SAME) as (agent, door):
         door.headers["session-id"] = "s-1"
         await door.stop_at("calls")
-        own_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+        own_id = await create_session(
+            agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
+        )
         await agent.runner.prompt(own_id, "Go.")
         session = await door.held()
         await answered(door.engine, session.id, "1.1")
-        await rested(agent, own_id)
+        await wait_while_running(agent, own_id)
         await agent.runner.prompt(own_id, "And?")
-        await rested(agent, own_id)
+        await wait_while_running(agent, own_id)
         forked = await fork(agent, own_id, ForkPlace(prompt=1), text="Go.")
         session = await door.held()
         await answered(door.engine, session.id, "4.1")
-        await rested(agent, forked)
+        await wait_while_running(agent, forked)
         await agent.runner.prompt(forked, "And?")
-        await rested(agent, forked)
+        await wait_while_running(agent, forked)
         (session,) = await door.sessions()
     results = results_in("anthropic", session.turns[-1].request.body)
     assert [text for _, text in results] == ["Rain in 4.1."]
@@ -276,14 +285,14 @@ async def test_a_forced_call_that_is_answered_forces_no_other(
     """The simulator refuses to end where one is forced."""
     async with both(tmp_path, protocol) as (agent, door):
         await door.stop_at("calls")
-        own_id = await begun(
+        own_id = await create_session(
             agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile(), tool_choice="required"
         )
         await agent.runner.prompt(own_id, WEATHER)
         session = await door.held()
         (waiting,) = session.waiting
         await answered(door.engine, session.id, waiting.id)
-        own = await rested(agent, own_id)
+        own = await wait_while_running(agent, own_id)
         (session,) = await door.sessions()
     assert [turn.request.choice.mode for turn in session.turns] == ["required", "auto"]
     bodies = [json.loads(turn.request.body) for turn in session.turns]
@@ -304,12 +313,14 @@ AGAIN = scenario(
 async def test_of_one_answer_ten_requests_are_made_here(tmp_path: Path) -> None:
     async with both(tmp_path, "anthropic", AGAIN) as (agent, door):
         await door.stop_at("calls")
-        own_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+        own_id = await create_session(
+            agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
+        )
         await agent.runner.prompt(own_id, "Go.")
         for number in range(1, 12):
             session = await door.held()
             await answered(door.engine, session.id, f"{number}.1")
-        own = await rested(agent, own_id)
+        own = await wait_while_running(agent, own_id)
         assert own.turns[0].text.endswith(ENDED)
         await agent.runner.prompt(own_id, "Go on.")
         session = await door.held()
@@ -335,15 +346,17 @@ async def test_an_answer_that_cannot_go_on_is_cut_and_its_retry_goes_on(tmp_path
     """The decision that was made holds; what was asked here is asked once more."""
     async with both(tmp_path, "anthropic", CUT) as (agent, door):
         await door.stop_at("calls")
-        own_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+        own_id = await create_session(
+            agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
+        )
         await agent.runner.prompt(own_id, "Go.")
         session = await door.held()
         await answered(door.engine, session.id, "1.1")
         for _ in range(2):
-            own = await rested(agent, own_id)
+            own = await wait_while_running(agent, own_id)
             assert own.turns[-1].failure is not None
             await agent.runner.retry(own_id)
-        own = await rested(agent, own_id)
+        own = await wait_while_running(agent, own_id)
         (session,) = await door.sessions()
     assert own.turns[-1].text == "I look.Rain."
     assert [turn.dropped for turn in session.turns] == [False, True, True, False]
@@ -364,12 +377,14 @@ async def test_an_answer_that_goes_on_outlives_the_program(
         reached.set()
         await asyncio.Event().wait()
 
-    ours = partial(running, tmp_path, scenario=WORK)
-    async with running(tmp_path / "agent") as agent, Tapping("anthropic").listening() as door:
+    ours = partial(run_engine, tmp_path, scenario=WORK)
+    async with run_engine(tmp_path / "agent") as agent, Tapping("anthropic").listening() as door:
         async with ours() as engine:
             await door.open(engine)
             await door.stop_at("calls")
-            own_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+            own_id = await create_session(
+                agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
+            )
             await agent.runner.prompt(own_id, "Go.")
             session = await door.held(2)
             with monkeypatch.context() as killed:
@@ -383,14 +398,14 @@ async def test_an_answer_that_goes_on_outlives_the_program(
                 else:
                     await asyncio.wait_for(reached.wait(), 30)
                 door.break_off()
-                await rested(agent, own_id)
+                await wait_while_running(agent, own_id)
         async with ours() as engine:
             await door.open(engine)
             await recover(engine.sessions, lambda _: ())
             await agent.runner.retry(own_id)
             session = await door.held(1)
             await answered(engine, session.id, session.waiting[0].id)
-            own = await rested(agent, own_id)
+            own = await wait_while_running(agent, own_id)
             (session,) = await door.sessions()
     assert "".join(own.turns[-1].text.split()) == "Ilook.Ilookagain.Raineverywhere."
     assert [turn.dropped for turn in session.turns] == (
@@ -403,7 +418,9 @@ async def test_what_cannot_be_answered_is_refused(tmp_path: Path) -> None:
     """An image, and where it is not known how answers of the protocol are joined."""
     async with both(tmp_path) as (agent, door):
         await door.stop_at("calls")
-        own_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+        own_id = await create_session(
+            agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
+        )
         await agent.runner.prompt(own_id, WEATHER)
         await door.held()
         image = Content("image", media_type="image/png", data="iVBORw0KGgo=")
@@ -416,7 +433,7 @@ async def test_what_cannot_be_answered_is_refused(tmp_path: Path) -> None:
                 with pytest.raises(Refused, match="cannot be answered here"):
                     await door.decide("1.1", **more)
         await door.decide("1.1", "deny", text="No.")
-        own = await rested(agent, own_id)
+        own = await wait_while_running(agent, own_id)
     assert "No." in own.turns[0].text
 
 
@@ -605,7 +622,7 @@ async def test_a_result_beside_an_answer_by_hand_is_held_and_edited(tmp_path: Pa
     """The provider gets both in the order of the calls, then and later."""
     async with both(tmp_path, "anthropic", WORK) as (agent, door):
         await door.stop_at("calls")
-        own_id = await begun(
+        own_id = await create_session(
             agent, [replace(FORECAST, name="get_weather")], rules=ALLOW_ALL, profile=door.profile()
         )
         await agent.runner.prompt(own_id, "Go.")
@@ -617,7 +634,7 @@ async def test_a_result_beside_an_answer_by_hand_is_held_and_edited(tmp_path: Pa
         await door.decide_result("1.3", "Snow.")
         assert [call.id for call in (await door.held(1)).waiting] == ["2.2"]
         await door.decide_result("2.2")
-        await rested(agent, own_id)
+        await wait_while_running(agent, own_id)
         (session,) = await door.sessions()
     for turn in session.turns[1:]:
         first, second, *_ = results_in("anthropic", turn.request.body)
@@ -652,7 +669,9 @@ async def test_an_answer_that_goes_on_is_ended_by_stop_and_by_its_agent(
     """Nothing of it stays open; what was decided stays."""
     async with both(tmp_path, "anthropic", STALLS) as (agent, door):
         await door.stop_at("calls")
-        own_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+        own_id = await create_session(
+            agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
+        )
         await agent.runner.prompt(own_id, "Go.")
         session = await door.held()
         await answered(door.engine, session.id, "1.1")
@@ -661,7 +680,7 @@ async def test_an_answer_that_goes_on_is_ended_by_stop_and_by_its_agent(
             await door.engine.runner.stop(session.id)
         else:
             await agent.runner.stop(own_id)
-        own = await rested(agent, own_id)
+        own = await wait_while_running(agent, own_id)
         await until(door.engine, lambda: session.turns[1].client_gone)
     failure = session.turns[1].failure
     assert own.turns[0].failure is not None

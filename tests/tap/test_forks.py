@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from playground.engine.fork import ForkPlace, fork
 from playground.engine.preview import Draft, preview
 from playground.engine.settings import settings_from
 from playground.engine.verify import Difference, verify
-from tests.engine.running import running
 from tests.tap.agent import TOOLS, FakeAgent, made
 
 pytestmark = pytest.mark.anyio
@@ -55,67 +53,65 @@ async def asked(engine: Engine, session_id: str) -> tuple[Mapping[str, Any], Map
     return json.loads(ahead.sent.body), ahead.sent.headers
 
 
-async def test_it_asks_with_all_that_the_agent_asked_with(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        engine.keys.paste("ANTHROPIC_API_KEY", "sk-ant-api03-of-a-test-0123456789abcdef")
-        agent, session_id = await worked(engine)
-        child = await fork(engine, session_id, ForkPlace(), go=False)
-        body, headers = await asked(engine, child)
-        assert headers["anthropic-beta"] == BETAS
-        for name, value in (*MORE.items(), ("tools", [*TOOLS, SEARCH]), ("max_tokens", 32_000)):
-            assert body[name] == value, name
-        said = [*agent.messages, {"role": "user", "content": [{"type": "text", "text": "Go on."}]}]
-        said[2]["content"][0].pop("is_error")  # false says nothing
-        assert body["messages"] == said
+async def test_it_asks_with_all_that_the_agent_asked_with(engine: Engine) -> None:
+    engine.keys.paste("ANTHROPIC_API_KEY", "sk-ant-api03-of-a-test-0123456789abcdef")
+    agent, session_id = await worked(engine)
+    child = await fork(engine, session_id, ForkPlace(), go=False)
+    body, headers = await asked(engine, child)
+    assert headers["anthropic-beta"] == BETAS
+    for name, value in (*MORE.items(), ("tools", [*TOOLS, SEARCH]), ("max_tokens", 32_000)):
+        assert body[name] == value, name
+    said = [*agent.messages, {"role": "user", "content": [{"type": "text", "text": "Go on."}]}]
+    said[2]["content"][0].pop("is_error")  # false says nothing
+    assert body["messages"] == said
 
-        async with engine.sessions.holding(child) as live:
-            settings = live.session.settings
-            assert settings is not None
-            by_name = {tool.name: tool for tool in settings.tools}
-            (warned, listed) = live.session.turns[-1].warnings
-        assert by_name["Read"].config == {
-            "cases": [
-                {
-                    "when": {"/file_path": {"equals": "a"}},
-                    "result": "the text of a",
-                    "is_error": False,
-                }
-            ]
-        }
-        assert (by_name["Read"].answered_by, by_name["Bash"].answered_by) == ("mock", "person")
-        assert warned.message == "Mocks with recorded results: Read. They run nothing."
-        assert "web_search" in listed.message
-        saved = await settings_from(engine, {"profile": settings.profile.name}, settings)
-        assert (saved.profile, saved.model) == (settings.profile, settings.model)
-
-
-async def test_it_goes_on_from_the_history_that_the_agent_made_anew(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        engine.keys.paste("ANTHROPIC_API_KEY", "sk-ant-api03-of-a-test-0123456789abcdef")
-        agent, session_id = await worked(engine)
-        agent.messages = [
-            {"role": "user", "content": "In short: a was read."},
-            {"role": "assistant", "content": [{"type": "text", "text": "Right."}]},
+    async with engine.sessions.holding(child) as live:
+        settings = live.session.settings
+        assert settings is not None
+        by_name = {tool.name: tool for tool in settings.tools}
+        (warned, listed) = live.session.turns[-1].warnings
+    assert by_name["Read"].config == {
+        "cases": [
+            {
+                "when": {"/file_path": {"equals": "a"}},
+                "result": "the text of a",
+                "is_error": False,
+            }
         ]
-        await agent.answer(await agent.ask("And now?"), "That one.", ("Read", {"file_path": "b"}))
-        child = await fork(engine, session_id, ForkPlace(), go=False)
-        async with engine.sessions.holding(child) as live:
-            assert live.own
-            assert [call.name for call in live.session.waiting] == ["Read"]
-            (call,) = live.session.waiting
-            chunks = await engine.log.chunks(child, call.turn)
-            assert b"That one." in b"".join(chunk.data for chunk in chunks)
-        body, _ = await asked(engine, child)
-        texts = [
-            {"role": "user", "content": [{"type": "text", "text": "In short: a was read."}]},
-            *agent.messages[1:],
-        ]
-        assert body["messages"][: len(texts)] == texts
-        summary = await engine.log.summary(child)
-        assert summary is not None
-        assert summary.parent == session_id
-        differences: list[Difference] = []
-        await verify(engine.database, differences.append)
-        assert differences == []
-        before = await fork(engine, session_id, ForkPlace(turn=2), go=False)
-        assert len((await asked(engine, before))[0]["messages"]) == 3
+    }
+    assert (by_name["Read"].answered_by, by_name["Bash"].answered_by) == ("mock", "person")
+    assert warned.message == "Mocks with recorded results: Read. They run nothing."
+    assert "web_search" in listed.message
+    saved = await settings_from(engine, {"profile": settings.profile.name}, settings)
+    assert (saved.profile, saved.model) == (settings.profile, settings.model)
+
+
+async def test_it_goes_on_from_the_history_that_the_agent_made_anew(engine: Engine) -> None:
+    engine.keys.paste("ANTHROPIC_API_KEY", "sk-ant-api03-of-a-test-0123456789abcdef")
+    agent, session_id = await worked(engine)
+    agent.messages = [
+        {"role": "user", "content": "In short: a was read."},
+        {"role": "assistant", "content": [{"type": "text", "text": "Right."}]},
+    ]
+    await agent.answer(await agent.ask("And now?"), "That one.", ("Read", {"file_path": "b"}))
+    child = await fork(engine, session_id, ForkPlace(), go=False)
+    async with engine.sessions.holding(child) as live:
+        assert live.own
+        assert [call.name for call in live.session.waiting] == ["Read"]
+        (call,) = live.session.waiting
+        chunks = await engine.log.chunks(child, call.turn)
+        assert b"That one." in b"".join(chunk.data for chunk in chunks)
+    body, _ = await asked(engine, child)
+    texts = [
+        {"role": "user", "content": [{"type": "text", "text": "In short: a was read."}]},
+        *agent.messages[1:],
+    ]
+    assert body["messages"][: len(texts)] == texts
+    summary = await engine.log.summary(child)
+    assert summary is not None
+    assert summary.parent == session_id
+    differences: list[Difference] = []
+    await verify(engine.database, differences.append)
+    assert differences == []
+    before = await fork(engine, session_id, ForkPlace(turn=2), go=False)
+    assert len((await asked(engine, before))[0]["messages"]) == 3

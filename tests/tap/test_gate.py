@@ -31,7 +31,7 @@ from playground.tap.exchange import AgentExchange
 from playground.tap.recording import AgentSessions, may_bring_calls
 from playground.tap.relay import AgentRequest, Exchange
 from playground.tap.taps import Tap
-from tests.engine.running import make_empty
+from tests.databases import create_empty_database
 from tests.protocols.answers import PROTOCOLS, AnswerPart, body
 from tests.protocols.answers import call as answer_call
 from tests.protocols.answers import text as answer_text
@@ -224,7 +224,7 @@ class GatedAgent:
 async def gated(protocol: Protocol, gate: Gate) -> AsyncIterator[GatedAgent]:
     """An agent behind a tap with this `gate`, in an engine of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        await make_empty(Path(folder) / "test.db")
+        await create_empty_database(Path(folder) / "test.db")
         engine = await Engine.open(
             Path(folder) / "test.db",
             simulator_url=lambda: "http://127.0.0.1:1",

@@ -36,8 +36,8 @@ from playground.tap.exchange import AgentExchange
 from playground.tap.holding import edits_of
 from playground.tap.recording import AgentSessions
 from playground.tap.relay import Exchange
-from tests.engine.running import events_of, running
 from tests.engine.unwritable import FullDisk
+from tests.engines import events_of, run_engine
 from tests.tap.agent import KIND, UPSTREAM, FakeAgent, end, made, worked
 
 pytestmark = pytest.mark.anyio
@@ -70,7 +70,7 @@ async def stopping(
     tmp_path: Path, stop_at: str = "calls"
 ) -> AsyncIterator[tuple[Engine, FakeAgent]]:
     """An engine, and an agent whose tap stops at `stop_at`."""
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         agent = await made(engine)
         agent.tap = await agent.sessions.taps.set_stop_at(agent.tap.id, stop_at)
         yield engine, agent

@@ -14,7 +14,7 @@ from playground.core.rules import Rule
 from playground.engine.engine import Engine
 from playground.engine.rules import ALWAYS
 from playground.tap.relay import Exchange
-from tests.engine.running import events_of, running
+from tests.engines import events_of, run_engine
 from tests.tap.agent import KIND, FakeAgent, end, made, worked
 
 pytestmark = pytest.mark.anyio
@@ -48,7 +48,7 @@ async def test_an_answer_is_passed_once_its_last_bytes_have_left(
     tmp_path: Path, stop_at: StopAt
 ) -> None:
     """Until then a program that is killed leaves it to be met again, its calls started."""
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         agent = await made(engine)
         session_id, exchange = await answered(engine, agent, stop_at)
         logs = []
@@ -66,7 +66,7 @@ async def test_an_answer_is_passed_once_its_last_bytes_have_left(
 async def test_an_agent_that_loses_the_last_bytes_meets_the_same_answer(
     tmp_path: Path, stop_at: StopAt
 ) -> None:
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         agent = await made(engine)
         session_id, exchange = await answered(engine, agent, stop_at)
         first = await anext(aiter(exchange.ending(None)))  # the client goes while it is sent

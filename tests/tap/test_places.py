@@ -15,7 +15,7 @@ from playground.engine.engine import Engine
 from playground.store.writes import WriteBatch
 from playground.tap.exchange import AgentExchange
 from playground.tap.relay import AgentRequest, AskAgain
-from tests.engine.running import events_of, running
+from tests.engines import events_of, run_engine
 from tests.tap.agent import KIND, FakeAgent, end, made
 
 pytestmark = pytest.mark.anyio
@@ -36,7 +36,7 @@ def prompts(session: Session) -> list[str]:
 
 
 async def test_agents_with_the_same_history_stay_apart(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         first = await made(engine)
         agents = [first, *(FakeAgent(first.sessions, first.tap) for _ in range(19))]
         asked = [await agent.ask("Hello.") for agent in agents]
@@ -54,7 +54,7 @@ async def test_agents_with_the_same_history_stay_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kept", [True, False], ids=["kept", "left out"])
 async def test_an_answer_that_says_nothing_goes_on(tmp_path: Path, kept: bool) -> None:
     """Its agent sends it back, or leaves it out."""
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         agent = await made(engine)
         exchange = await agent.ask("Think.")
         answer: dict[str, Any] = {"type": "message", "role": "assistant", "model": "m", "id": "m1"}
@@ -73,7 +73,7 @@ async def test_an_answer_that_says_nothing_goes_on(tmp_path: Path, kept: bool) -
 
 async def test_a_request_that_names_the_answer_before_follows_it(tmp_path: Path) -> None:
     """The Responses API keeps the history: what comes is new, all of it."""
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         agent = await made(engine)
         for number, text in enumerate(("One.", "Two.", "Three."), 1):
             exchange = responses_exchange(agent, text, f"resp_{number - 1}" if number > 1 else "")
@@ -119,7 +119,7 @@ async def test_a_session_is_written_with_its_first_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever kills the program, no session without one is left."""
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         agent = await made(engine)
         writes: list[list[type[object]]] = []
         append = engine.log.append

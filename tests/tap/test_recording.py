@@ -25,7 +25,7 @@ from playground.engine.decisions import DecisionRequest
 from playground.engine.fork import ForkPlace, fork
 from playground.engine.rules import ALWAYS
 from playground.tap.relay import STOPPED
-from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
+from tests.engines import ALLOW_ALL, create_session, events_of, run_engine
 from tests.tables import rest_slow
 from tests.tap.tapping import (
     FORECAST,
@@ -37,6 +37,7 @@ from tests.tap.tapping import (
     one_turn,
     told,
 )
+from tests.waiting import wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +48,7 @@ async def test_a_tapped_conversation_is_the_agents_own(tmp_path: Path, protocol:
         session_id = await one_turn(agent, door, "What is the weather in Oslo?", "get_weather")
         for prompt in ("And in Bergen?", "Thank you."):
             await agent.runner.prompt(session_id, prompt)
-            own = await rested(agent, session_id)
+            own = await wait_while_running(agent, session_id)
         (session,) = await door.sessions()
         log = await door.engine.log.events(session.id)
     assert told(session) == told(own)
@@ -68,7 +69,7 @@ async def test_requests_without_tools_and_sub_agents_are_sessions_of_their_own(
         main = await one_turn(agent, door, "What is the weather in Oslo?", "get_weather")
         await one_turn(agent, door, "Write a title.", system="You write titles.")
         await agent.runner.prompt(main, "And in Bergen?")
-        await rested(agent, main)
+        await wait_while_running(agent, main)
         door.headers["x-claude-code-agent-id"] = "a-1"
         await one_turn(agent, door, "Look up the weather in Rome.", "get_weather")
         sessions = {session.items[0].text: session for session in await door.sessions()}
@@ -90,7 +91,7 @@ async def test_a_title_that_is_asked_for_first_is_a_session_of_its_own(tmp_path:
         await one_turn(agent, door, "Write a title.", system="You write titles.")
         main = await one_turn(agent, door, "What is the weather in Oslo?", "get_weather")
         await agent.runner.prompt(main, "And in Bergen?")
-        own = await rested(agent, main)
+        own = await wait_while_running(agent, main)
         sessions = await door.sessions()
         log = await door.engine.log.events(sessions[1].id)
     assert [len(session.turns) for session in sessions] == [1, len(own.turns)]
@@ -103,22 +104,22 @@ async def test_after_a_start_a_conversation_goes_on_where_it_was(
 ) -> None:
     """By its header or by what it says; a call that runs at the agent stays so meanwhile."""
     (tmp_path / "agent").mkdir()
-    async with running(tmp_path / "agent") as agent, Tapping("anthropic").listening() as door:
+    async with run_engine(tmp_path / "agent") as agent, Tapping("anthropic").listening() as door:
         door.headers.update(headers)
-        async with running(tmp_path) as ours:
+        async with run_engine(tmp_path) as ours:
             await door.open(ours)
-            session_id = await begun(agent, ["get_weather"], profile=door.profile())
+            session_id = await create_session(agent, ["get_weather"], profile=door.profile())
             await agent.runner.prompt(session_id, "What is the weather in Oslo?")
-            own = await rested(agent, session_id)  # its call waits for the agent's user
+            own = await wait_while_running(agent, session_id)  # its call waits for the agent's user
             assert own.state == "waiting"
-        async with running(tmp_path) as ours:
+        async with run_engine(tmp_path) as ours:
             await door.open(ours)
             (session,) = await door.sessions()
             assert [call.status for call in session.calls()] == ["running"]
             await agent.runner.decide(
                 session_id, "1.1", DecisionRequest("run", own.call("1.1").digest)
             )
-            own = await rested(agent, session_id)
+            own = await wait_while_running(agent, session_id)
             (session,) = await door.sessions()
     assert told(session) == told(own)
     assert session.state == "idle"
@@ -131,7 +132,7 @@ async def test_a_history_that_was_rewritten_is_said_to_be(tmp_path: Path) -> Non
         session_id = await one_turn(agent, door, "What is the weather in Oslo?", "get_weather")
         place = ForkPlace(prompt=1)
         forked = await fork(agent, session_id, place, text="What is the weather in Rome?")
-        await rested(agent, forked)
+        await wait_while_running(agent, forked)
         (session,) = await door.sessions()
     prompts = [item.text for item in session.items if isinstance(item, Prompt)]
     assert prompts == ["What is the weather in Oslo?", "What is the weather in Rome?"]
@@ -211,7 +212,7 @@ async def test_deltas_pass_without_a_wait_but_never_past_what_goes_before_them(
         assert live.session.turns[-1].text == "One, two"
         monkeypatch.setattr(door.engine.sessions, "append_deltas", fail)
         assert await exchange.pass_on(delta(", three")) == delta(", three")
-        await rested(door.engine, session.id)
+        await wait_while_running(door.engine, session.id)
         assert live.session.turns[-1].failure is not None
         await exchange.leave()
 
@@ -224,7 +225,7 @@ async def test_a_held_call_goes_to_the_agent_as_it_was_decided(
     """One runs as it is, one with other arguments, one is denied: the agent never had it."""
     async with both(tmp_path, protocol) as (agent, door):
         await door.stop_at("calls")
-        session_id = await begun(
+        session_id = await create_session(
             agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile(), stream=stream
         )
         await agent.runner.prompt(session_id, "What is the weather in Oslo? [[fault:parallel-3]]")
@@ -235,7 +236,7 @@ async def test_a_held_call_goes_to_the_agent_as_it_was_decided(
         await door.decide(names[0], "run")
         await door.decide(names[1], "run", arguments='{"city": "Rome"}')
         await door.decide(names[2], "deny", text="Not there.")
-        own = await rested(agent, session_id)
+        own = await wait_while_running(agent, session_id)
         (session,) = await door.sessions()
         log = await door.engine.log.events(session.id)
     calls = [json.loads(call.written) for call in own.turns[0].calls]
@@ -253,11 +254,13 @@ async def test_a_held_call_goes_to_the_agent_as_it_was_decided(
 async def test_what_no_rule_runs_is_held_and_rules_decide_the_rest(tmp_path: Path) -> None:
     async with both(tmp_path) as (agent, door):
         await door.stop_at("unruled")
-        session_id = await begun(agent, [FORECAST], rules=ALLOW_ALL, profile=door.profile())
+        session_id = await create_session(
+            agent, [FORECAST], rules=ALLOW_ALL, profile=door.profile()
+        )
         await agent.runner.prompt(session_id, WEATHER)
         tools = (await door.held()).turns[0].settings.tools
         await door.decide("1.1", "run")
-        await rested(agent, session_id)
+        await wait_while_running(agent, session_id)
         rules = door.engine.rules
         await rules.put(ALWAYS, [Rule("forecast", "run")], tools)
         await one_turn(agent, door, WEATHER, FORECAST)
@@ -276,13 +279,15 @@ async def test_what_no_rule_runs_is_held_and_rules_decide_the_rest(tmp_path: Pat
 async def test_an_agent_that_left_and_asks_again_meets_the_same_card(tmp_path: Path) -> None:
     async with both(tmp_path) as (agent, door):
         await door.stop_at("calls")
-        session_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+        session_id = await create_session(
+            agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
+        )
         await agent.runner.prompt(session_id, WEATHER)
         await door.held()
         await agent.runner.stop(session_id)
         await agent.runner.retry(session_id)
         await door.decide("1.1", "run", arguments='{"city": "Rome"}')
-        own = await rested(agent, session_id)
+        own = await wait_while_running(agent, session_id)
         (session,) = await door.sessions()
         log = await door.engine.log.events(session.id)
     assert [json.loads(call.written) for call in own.turns[1].calls] == [{"city": "Rome"}]
@@ -299,23 +304,23 @@ async def test_a_held_call_outlives_the_program(tmp_path: Path) -> None:
     """The agent asks again, meets the same card, and gets the answer as it was recorded: upstream
     is asked once."""
     (tmp_path / "agent").mkdir()
-    async with running(tmp_path / "agent") as agent, Tapping("anthropic").listening() as door:
-        async with running(tmp_path) as ours:
+    async with run_engine(tmp_path / "agent") as agent, Tapping("anthropic").listening() as door:
+        async with run_engine(tmp_path) as ours:
             await door.open(ours)
             await door.stop_at("calls")
-            session_id = await begun(
+            session_id = await create_session(
                 agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
             )
             await agent.runner.prompt(session_id, WEATHER)
             await door.held()
             door.break_off()
-            await rested(agent, session_id)
-        async with running(tmp_path) as ours:
+            await wait_while_running(agent, session_id)
+        async with run_engine(tmp_path) as ours:
             await door.open(ours)
             session = await door.held()
             await agent.runner.retry(session_id)
             await door.decide("1.1", "run")
-            own = await rested(agent, session_id)
+            own = await wait_while_running(agent, session_id)
             (session,) = await door.sessions()
     assert [call.status for call in own.calls()] == ["done"]
     assert len(session.turns) == 2
@@ -325,11 +330,13 @@ async def test_a_held_call_outlives_the_program(tmp_path: Path) -> None:
 async def test_stop_denies_what_is_held(tmp_path: Path) -> None:
     async with both(tmp_path) as (agent, door):
         await door.stop_at("calls")
-        session_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+        session_id = await create_session(
+            agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
+        )
         await agent.runner.prompt(session_id, WEATHER)
         session = await door.held()
         await door.engine.runner.stop(session.id)
-        own = await rested(agent, session_id)
+        own = await wait_while_running(agent, session_id)
         (session,) = await door.sessions()
     assert not list(own.calls())
     assert STOPPED in own.turns[0].text
@@ -343,13 +350,15 @@ async def test_a_client_that_waits_is_told_that_it_goes_on(tmp_path: Path, proto
         door.keepalive_s = 0.01
         await door.open(door.engine)
         await door.stop_at("calls")
-        session_id = await begun(agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile())
+        session_id = await create_session(
+            agent, ["get_weather"], rules=ALLOW_ALL, profile=door.profile()
+        )
         await agent.runner.prompt(session_id, WEATHER)
         await door.held()
         door.held_since = asyncio.Event()
         await asyncio.wait_for(door.held_since.wait(), 30)
         await door.decide("1.1", "run")
-        own = await rested(agent, session_id)
+        own = await wait_while_running(agent, session_id)
         (session,) = await door.sessions()
     assert told(session) == told(own)
     warnings = [warned.code for turn in own.turns for warned in turn.warnings]

@@ -31,11 +31,12 @@ from playground.tap.history import read_body
 from playground.tap.holding import has_failed, result_of
 from playground.tap.recording import AgentSessions
 from playground.tap.relay import STOPPED, AgentRequest, Exchange
-from tests.engine.running import ALLOW_ALL, begun, events_of, rested, running
+from tests.engines import ALLOW_ALL, StartEngine, create_session, events_of, run_engine
 from tests.protocols.test_body_edits import three_results
 from tests.tap.agent import KIND, FakeAgent, end, taps_of
 from tests.tap.tapping import FORECAST, MOST_SLOWLY, PROTOCOLS, WEATHER, both
 from tests.tap.test_holding import BASH, READ, answer_of, decide, stopping, waiting
+from tests.waiting import wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +53,7 @@ async def test_an_edited_result_is_still_edited_ten_turns_later(
     """The provider gets, byte for byte, what it would get had the agent's tool said so."""
     async with both(tmp_path, protocol) as (agent, door):
         await door.stop_at("results")
-        session_id = await begun(
+        session_id = await create_session(
             agent, [FORECAST], rules=ALLOW_ALL, profile=door.profile(), stream=stream
         )
         await agent.runner.prompt(session_id, WEATHER)
@@ -61,9 +62,9 @@ async def test_an_edited_result_is_still_edited_ten_turns_later(
         await door.decide_result("1.1", "Snow.")
         await door.stop_at("nothing")
         for _ in range(LATER):
-            await rested(agent, session_id)
+            await wait_while_running(agent, session_id)
             await agent.runner.prompt(session_id, "Thank you.")
-        own = await rested(agent, session_id)
+        own = await wait_while_running(agent, session_id)
         (session,) = await door.sessions()
     assert len(own.turns) == len(session.turns) == LATER + 2
     assert "Snow" in own.turns[1].text
@@ -510,7 +511,7 @@ async def test_a_held_result_and_an_edit_outlive_the_program(tmp_path: Path) -> 
         _, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
         task.cancel()
     for text in ("b.txt", None):
-        async with running(tmp_path) as engine:
+        async with run_engine(tmp_path) as engine:
             agent.sessions = AgentSessions(engine, taps_of(engine), b"key")
             if text is not None:
                 session = await waiting(engine, agent, 1)
@@ -525,7 +526,7 @@ async def test_a_held_result_and_an_edit_outlive_the_program(tmp_path: Path) -> 
 
 
 async def test_results_are_held_of_an_answer_whose_end_alone_was_logged_before_a_kill(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start_engine: StartEngine
 ) -> None:
     """Its agent got nothing of its calls, and gets all when it asks again."""
     async with stopping(tmp_path, "results") as (engine, agent):
@@ -536,16 +537,16 @@ async def test_results_are_held_of_an_answer_whose_end_alone_was_logged_before_a
             patched.setattr(AgentExchange, "finish", lambda _: asyncio.sleep(0))
             await exchange.pass_on(answer_of(BASH))
             await end(exchange)
-    async with running(tmp_path) as engine:
-        agent.sessions = AgentSessions(engine, taps_of(engine), b"key")
-        again = agent.exchange()
-        assert await again.begin() is not None
-        answer = json.loads(await end(again))
-        agent.messages.append({"role": "assistant", "content": answer["content"]})
-        _, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
-        await let_pass(engine, session, "1.0", "b.txt")
-        await asyncio.wait_for(task, 20)
-        assert sent_results(session, 1) == ["b.txt"]
+    engine = await start_engine()
+    agent.sessions = AgentSessions(engine, taps_of(engine), b"key")
+    again = agent.exchange()
+    assert await again.begin() is not None
+    answer = json.loads(await end(again))
+    agent.messages.append({"role": "assistant", "content": answer["content"]})
+    _, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
+    await let_pass(engine, session, "1.0", "b.txt")
+    await asyncio.wait_for(task, 20)
+    assert sent_results(session, 1) == ["b.txt"]
 
 
 class Gate:
@@ -640,20 +641,20 @@ async def test_calls_whose_agent_stays_away_are_void_and_asked_for_again(tmp_pat
 
 
 async def test_after_a_start_no_agent_waits_and_what_waited_is_void_after_a_while(
-    tmp_path: Path,
+    tmp_path: Path, start_engine: StartEngine
 ) -> None:
     async with stopping(tmp_path, "results") as (engine, agent):
         await called(agent, BASH)
         _, task, session = await returning(engine, agent, agent.result("Bash", "a.txt"))
         task.cancel()
-    async with running(tmp_path) as engine:
-        async with engine.sessions.holding(session.id) as live:
-            assert has_gone(live.session)
-        assert engine.runner.void_waits.sessions == {session.id}
-        engine.runner.has_come(session.id)
-        Gate(engine).over.set()
-        engine.runner.has_left(session.id)
-        await becomes(engine, live.session, "interrupted")
+    engine = await start_engine()
+    async with engine.sessions.holding(session.id) as live:
+        assert has_gone(live.session)
+    assert engine.runner.void_waits.sessions == {session.id}
+    engine.runner.has_come(session.id)
+    Gate(engine).over.set()
+    engine.runner.has_left(session.id)
+    await becomes(engine, live.session, "interrupted")
 
 
 async def test_no_result_goes_on_where_that_it_waits_cannot_be_saved(

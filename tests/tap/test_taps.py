@@ -11,7 +11,7 @@ import pytest
 from playground.core.errors import BadInput, Conflict, NotFound
 from playground.engine.engine import Engine
 from playground.tap.taps import MOST_OTHERS, MOST_TITLE, STOPS, Activity, Taps, without_key
-from tests.engine.running import running
+from tests.engines import run_engine
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ def bytes_beside(database: Path) -> bytes:
 
 
 async def test_a_secret_is_found_after_a_restart_and_written_nowhere(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         taps = taps_of(engine)
         tap, secret = await taps.create("simulator", "My  agent", "calls", "claude")
         assert (len(secret), await taps.find(secret)) == (43, tap)
@@ -44,7 +44,7 @@ async def test_a_secret_is_found_after_a_restart_and_written_nowhere(tmp_path: P
         )
     assert tap.id.encode() in bytes_beside(tmp_path / "test.db")
     assert secret.encode() not in bytes_beside(tmp_path / "test.db")
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         taps = taps_of(engine)
         assert secret in engine.keys.redactor().redact_text(secret)  # not known yet
         assert await taps.find(secret) == tap
@@ -53,7 +53,7 @@ async def test_a_secret_is_found_after_a_restart_and_written_nowhere(tmp_path: P
 
 
 async def test_a_revoked_tap_is_refused_and_stays_so(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         taps = taps_of(engine)
         tap, secret = await taps.create()
         other, other_secret = await taps.create()
@@ -65,30 +65,29 @@ async def test_a_revoked_tap_is_refused_and_stays_so(tmp_path: Path) -> None:
         assert await taps.all() == [other, revoked]
         with pytest.raises(Conflict):
             await taps.set_stop_at(tap.id, "calls")
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         taps = taps_of(engine)
         assert await taps.find(secret) is None
         assert await taps.all() == [other, revoked]
 
 
 async def test_a_tap_is_revoked_where_that_cannot_be_saved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, engine: Engine
 ) -> None:
-    async with running(tmp_path) as engine:
-        taps = taps_of(engine)
-        tap, secret = await taps.create()
+    taps = taps_of(engine)
+    tap, secret = await taps.create()
 
-        async def broken(*_: object) -> None:
-            raise OSError("The disk is full.")
+    async def broken(*_: object) -> None:
+        raise OSError("The disk is full.")
 
-        monkeypatch.setattr(engine.library, "save_tap", broken)
-        with pytest.raises(OSError, match="full"):
-            await taps.revoke(tap.id)
-        assert await taps.find(secret) is None
+    monkeypatch.setattr(engine.library, "save_tap", broken)
+    with pytest.raises(OSError, match="full"):
+        await taps.revoke(tap.id)
+    assert await taps.find(secret) is None
 
 
 async def test_where_a_tap_stops_is_kept(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         taps = taps_of(engine)
         tap, secret = await taps.create()
         for stop in STOPS:
@@ -98,7 +97,7 @@ async def test_where_a_tap_stops_is_kept(tmp_path: Path) -> None:
             await taps.set_stop_at(tap.id, "everything")
         with pytest.raises(NotFound):
             await taps.set_stop_at("t9", "nothing")
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         assert (await taps_of(engine).get(tap.id)).stop_at == STOPS[-1]
 
 
@@ -115,7 +114,7 @@ async def test_where_a_tap_stops_is_kept(tmp_path: Path) -> None:
 async def test_what_cannot_be_a_tap_makes_none(
     tmp_path_factory: pytest.TempPathFactory, given: dict[str, Any], error: Any, words: str
 ) -> None:
-    async with running(tmp_path_factory.mktemp("taps")) as engine:
+    async with run_engine(tmp_path_factory.mktemp("taps")) as engine:
         taps = taps_of(engine)
         with pytest.raises(error, match=words):
             await taps.create(**given)
@@ -123,7 +122,7 @@ async def test_what_cannot_be_a_tap_makes_none(
 
 
 async def test_what_passes_through_is_counted_and_the_last_of_it_remembered(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         taps = taps_of(engine)
         tap, secret = await taps.create()
         assert taps.activity(tap.id) == Activity(since_start=True)
@@ -134,7 +133,7 @@ async def test_what_passes_through_is_counted_and_the_last_of_it_remembered(tmp_
         assert (activity.requests, activity.last_ms) == (MOST_OTHERS + 5, MOST_OTHERS + 4)
         assert [other.at_ms for other in activity.others] == list(range(5, MOST_OTHERS + 5))
         assert {other.path for other in activity.others} == {"/v1/" + "*" * 43}
-    async with running(tmp_path) as engine:
+    async with run_engine(tmp_path) as engine:
         assert taps_of(engine).activity(tap.id) == Activity()
 
 

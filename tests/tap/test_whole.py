@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.served import Reached
-from tests.served_here import served_here
+from tests.servers import RunningServer
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOL = {"name": "get_weather", "description": "Weather in a city.", "input_schema": CITY}
 PROMPT = {"role": "user", "content": "What is the weather in Oslo?"}
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reached]:
-    with served_here(tmp_path_factory.mktemp("whole") / "a.db") as reached:
-        yield reached
 
 
 async def ask(tap: Any, *messages: Any) -> httpx.Response:
@@ -34,7 +26,7 @@ async def ask(tap: Any, *messages: Any) -> httpx.Response:
 
 
 @pytest.mark.anyio
-async def test_what_an_agent_asks_is_on_the_page_until_it_is_stopped(server: Reached) -> None:
+async def test_what_an_agent_asks_is_on_the_page_until_it_is_stopped(server: RunningServer) -> None:
     async with server.client() as script:
         tap = (await script.post("/taps", json={"agent": "claude"})).json()
         answer = await ask(tap, PROMPT)
@@ -63,7 +55,7 @@ async def test_what_an_agent_asks_is_on_the_page_until_it_is_stopped(server: Rea
 
 @pytest.mark.anyio
 async def test_a_new_session_of_an_agent_appears_on_the_page_with_the_demos(
-    server: Reached,
+    server: RunningServer,
 ) -> None:
     async with server.client() as script, asyncio.timeout(20):
         tap = (await script.post("/taps", json={"agent": "claude"})).json()
@@ -81,7 +73,7 @@ async def test_a_new_session_of_an_agent_appears_on_the_page_with_the_demos(
 
 
 @pytest.mark.anyio
-async def test_what_is_refused_is_on_the_page_with_its_reason(server: Reached) -> None:
+async def test_what_is_refused_is_on_the_page_with_its_reason(server: RunningServer) -> None:
     async with server.client() as script:
         tap = (await script.post("/taps", json={"upstream": "gemini"})).json()
         assert (await ask(tap, PROMPT)).status_code == 404

@@ -1,30 +1,23 @@
-"""A server for the tests of a module, with a script and a browser that ask it."""
+"""A script and a browser that ask the `server` of the module."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 
-from tests.served import Reached
-from tests.served_here import served_here
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reached]:
-    with served_here(tmp_path_factory.mktemp("server") / "a.db") as reached:
-        yield reached
+from tests.servers import RunningServer
 
 
 @pytest.fixture
-async def script(server: Reached) -> AsyncIterator[httpx.AsyncClient]:
+async def script(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
     async with server.client() as client:
         yield client
 
 
 @pytest.fixture
-async def page(server: Reached) -> AsyncIterator[httpx.AsyncClient]:
+async def page(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
     """A browser without script: the cookie, and forms."""
     async with server.page() as client:
         yield client

@@ -15,7 +15,7 @@ import pytest
 from playground.core.errors import BadInput, Conflict, PlaygroundError
 from playground.engine.decisions import DecisionRequest
 from playground.web.session.actions import refusals, several
-from tests.served import Reached, rested
+from tests.servers import RunningServer, wait_for_session
 from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +29,7 @@ TOOL = {"name": "ask_me", "answered_by": "person", "config": {"output_schema": O
 
 
 @pytest.fixture
-async def script(server: Reached) -> AsyncIterator[httpx.AsyncClient]:
+async def script(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
     async with server.client() as made:
         (await made.post("/tools", json=TOOL)).raise_for_status()
         yield made
@@ -40,7 +40,7 @@ async def waiting(script: httpx.AsyncClient) -> tuple[str, dict[str, Any]]:
     made = await script.post("/sessions", json={"tools": ["ask_me"], "tool_choice": "required"})
     id_ = made.json()["id"]
     await script.post(f"/sessions/{id_}/prompts", json={"text": "ask"})
-    told = await rested(script, id_)
+    told = await wait_for_session(script, id_)
     assert told["state"] == "waiting"
     return id_, told["calls"][0]
 

@@ -19,7 +19,7 @@ from playground.core.errors import PlaygroundError
 from playground.engine.preview import WIRES
 from playground.web import guard
 from tests.markup import joined_tags
-from tests.served import Reached, messages, rested
+from tests.servers import RunningServer, messages, wait_for_session
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +47,7 @@ async def session(script: httpx.AsyncClient, prompt: str = "", **body: Any) -> s
     assert made.keys() == {"id"}
     if prompt:
         await posted(script, f"/sessions/{made['id']}/prompts", {"text": prompt}, 202)
-        await rested(script, made["id"])
+        await wait_for_session(script, made["id"])
     return str(made["id"])
 
 
@@ -63,7 +63,7 @@ async def waiting(script: httpx.AsyncClient, prompt: str = "Use note") -> tuple[
     return session_id, found["calls"][0]
 
 
-def rows(server: Reached) -> dict[str, int]:
+def rows(server: RunningServer) -> dict[str, int]:
     """How many rows each table has."""
     with closing(sqlite3.connect(f"file:{server.db}?mode=ro", uri=True)) as connection:
         tables = ("sessions", "events", "chunks", "tools")
@@ -83,7 +83,7 @@ async def test_the_folded_session(script: httpx.AsyncClient) -> None:
     assert len(call["digest"]) == 64
     path = f"/sessions/{session_id}/calls/{call['id']}/decision"
     await posted(script, path, {"decision": "run", "digest": call["digest"]})
-    done = await rested(script, session_id)
+    done = await wait_for_session(script, session_id)
     assert (done["state"], done["turns"]) == ("idle", 2)
     assert done["text"]
     assert done["calls"][0]["decided_by"] == "person"
@@ -110,7 +110,9 @@ async def test_new_sessions(
     assert (settings["profile"]["name"], settings["profile"]["protocol"]) == (profile, protocol)
 
 
-async def test_what_is_refused_changes_nothing(server: Reached, script: httpx.AsyncClient) -> None:
+async def test_what_is_refused_changes_nothing(
+    server: RunningServer, script: httpx.AsyncClient
+) -> None:
     session_id, call = await waiting(script)
     here, there = f"/sessions/{session_id}", f"/sessions/{session_id}/calls/{call['id']}"
     right = call["digest"]
@@ -182,7 +184,7 @@ async def test_what_is_refused_changes_nothing(server: Reached, script: httpx.As
 
 
 async def test_fifty_decisions_run_it_once(
-    server: Reached, script: httpx.AsyncClient, tmp_path: Path
+    server: RunningServer, script: httpx.AsyncClient, tmp_path: Path
 ) -> None:
     effects = tmp_path / "effects"
     file = tmp_path / "tool.py"
@@ -197,7 +199,7 @@ async def test_fifty_decisions_run_it_once(
     assert sorted(answer.status_code for answer in answers) == [200] + [409] * 49
     lost = next(answer.json() for answer in answers if answer.status_code == 409)
     assert (lost["decision"], lost["decided_by"]) == ("run", "person")
-    await rested(script, session_id)
+    await wait_for_session(script, session_id)
     assert effects.read_text() == "ran\n"
 
 
@@ -222,7 +224,7 @@ async def test_edited_arguments_and_anyway(script: httpx.AsyncClient) -> None:
         path = f"/sessions/{session_id}/calls/{call['id']}/decision"
         body = {"decision": "run", "digest": call["digest"], "arguments": arguments}
         await posted(script, path, body)
-        (after,) = (await rested(script, session_id))["calls"]
+        (after,) = (await wait_for_session(script, session_id))["calls"]
         assert after["arguments"] == {"text": "edited"}
         assert after["arguments_raw"] == call["arguments_raw"]
     session_id, call = await waiting(script, "[[fault:args-missing-required]] Use note")
@@ -231,7 +233,7 @@ async def test_edited_arguments_and_anyway(script: httpx.AsyncClient) -> None:
     assert [problem["kind"] for problem in call["problems"]] == ["schema"]
     await posted(script, path, body, 422)
     await posted(script, path, {**body, "anyway": True})
-    assert (await rested(script, session_id))["state"] == "idle"
+    assert (await wait_for_session(script, session_id))["state"] == "idle"
 
 
 async def test_answer_deny_and_several_at_once(script: httpx.AsyncClient) -> None:
@@ -252,7 +254,7 @@ async def test_answer_deny_and_several_at_once(script: httpx.AsyncClient) -> Non
         path = f"/sessions/{session_id}/calls/{call['id']}/decision"
         body = {"decision": "answer", "digest": call["digest"], "text": "mine", "is_error": True}
         await posted(script, path, body)
-    results = [one["result"] for one in (await rested(script, session_id))["calls"]]
+    results = [one["result"] for one in (await wait_for_session(script, session_id))["calls"]]
     assert [one["is_error"] for one in results] == [False, True, True, True]
     assert [one["kind"] for one in results] == ["", "", "denied", ""]
 
@@ -267,7 +269,7 @@ async def test_a_fault_says_itself_whether_the_tool_runs(script: httpx.AsyncClie
     # The page's form has no decision, for it depends on what is chosen.
     form = {"digest": call["digest"], "fault": "cut_json", "seen": "1000"}
     assert (await script.post(path, data=form)).status_code in (200, 303)
-    told = (await rested(script, session_id))["calls"][0]
+    told = (await wait_for_session(script, session_id))["calls"][0]
     assert (told["fault"], told["decision"]) == ("cut_json", "run")
     assert told["real"]["content"][0]["text"] == "noted"
     assert told["result"]["content"][0]["text"] == "no"
@@ -285,19 +287,19 @@ async def test_rules_of_a_script_and_the_limit(script: httpx.AsyncClient) -> Non
     page = (await script.get(f"/sessions/{session_id}", headers={"accept": "text/html"})).text
     seen = int(page.partition('name="pause" value="')[2].partition('"')[0])
     await posted(script, here, {"pause": seen})
-    assert (await rested(script, session_id))["turns"] == 4
+    assert (await wait_for_session(script, session_id))["turns"] == 4
     await posted(script, here, {"pause": seen}, 409)  # it lifts no limit that nobody saw
-    assert (await rested(script, session_id))["turns"] == 4
+    assert (await wait_for_session(script, session_id))["turns"] == 4
     for wrong in ({"max_turns": 0}, {"max_turns": "3"}, {"model": "m"}, {"pause": "x"}):
         await posted(script, here, wrong, 422)
     await posted(script, here, {"max_turns": 1, "max_cost": 0.5})
-    assert (await rested(script, session_id))["turns"] == 5
+    assert (await wait_for_session(script, session_id))["turns"] == 5
     # The form of the page, and what it says of a number that is none.
     for fields, status in (({"max_turns": "much"}, 422), ({"max_turns": " 3 "}, 303)):
         told = await script.post(here, data=fields, headers={"accept": "text/html"})
         assert told.status_code == status
     assert "max_turns must be a whole number, not" not in told.text
-    assert (await rested(script, session_id))["turns"] == 7  # a raised limit counts on
+    assert (await wait_for_session(script, session_id))["turns"] == 7  # a raised limit counts on
     changes = [
         json.loads(line)["settings"]["limits"]
         for line in (await script.get(f"/sessions/{session_id}/events")).text.splitlines()
@@ -307,7 +309,7 @@ async def test_rules_of_a_script_and_the_limit(script: httpx.AsyncClient) -> Non
     await posted(script, f"/sessions/{session_id}/stop")
     assert (await folded(script, session_id))["state"] == "interrupted"
     await posted(script, f"/sessions/{session_id}/prompts", {"text": "hello"}, 202)
-    await rested(script, session_id)
+    await wait_for_session(script, session_id)
     await posted(script, here, {"max_turns": 9}, 422)
 
 
@@ -338,12 +340,12 @@ async def test_the_life_of_a_session(script: httpx.AsyncClient) -> None:
     assert (await folded(script, session_id))["state"] == "failed"
     for number, status in ((7, 409), ("x", 422), (True, 422), (1, 200), (1, 409)):
         await posted(script, here + "/retry", {"turn": number}, status)
-    assert (await rested(script, session_id))["state"] == "idle"
+    assert (await wait_for_session(script, session_id))["state"] == "idle"
     await posted(script, here + "/rename", {"title": "  A  new\ntitle "})
     assert (await folded(script, session_id))["title"] == "A new title"
     await posted(script, here + "/settings", {"model": "other", "tool_choice": "calculator"})
     await posted(script, here + "/prompts", {"text": "What is 2 + 3?"}, 202)
-    assert (await rested(script, session_id))["state"] == "waiting"
+    assert (await wait_for_session(script, session_id))["state"] == "waiting"
     await posted(script, here + "/stop")
     assert (await folded(script, session_id))["state"] == "interrupted"
     log = [json.loads(x) for x in (await script.get(here + "/events")).text.split("\n") if x]
@@ -426,7 +428,7 @@ async def test_odd_characters_reach_every_reader(script: httpx.AsyncClient, prom
     here = f"/sessions/{made['id']}"
     body = json.dumps({"text": prompt}).encode()
     assert (await script.post(here + "/prompts", content=body)).status_code == 202
-    found = await rested(script, made["id"])
+    found = await wait_for_session(script, made["id"])
     assert found["id"] == made["id"]
     page = await script.get(here, headers={"accept": "text/html"})
     assert page.status_code == 200
@@ -458,7 +460,7 @@ async def test_the_three_ways_of_asking(script: httpx.AsyncClient) -> None:
     ):
         answer = await script.post(path, data={"text": "hello"}, headers=headers)
         assert answer.status_code == status, answer.text
-        await rested(script, session_id)
+        await wait_for_session(script, session_id)
     page = await script.post(path, data={"text": ""}, headers={"accept": "text/html"})
     assert (page.status_code, "<html" in page.text) == (422, True)
     toast = await script.post(path, data={"text": ""}, headers={"hx-request": "true"})
@@ -486,7 +488,7 @@ async def test_a_demo_speaks_the_protocol_that_was_chosen(script: httpx.AsyncCli
         answer = await script.post("/sessions", data=data, headers={"accept": "text/html"})
         assert answer.status_code == 303, answer.text
         session_id = answer.headers["location"].rpartition("/")[2].partition("?")[0]
-        await rested(script, session_id)
+        await wait_for_session(script, session_id)
         log = (await script.get(f"/sessions/{session_id}/events")).text
         assert f'"protocol": "{wire}", "method": "POST"' in log
     assert (await script.post("/sessions", data={"demo": "nobody"})).status_code == 404

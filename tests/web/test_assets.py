@@ -12,7 +12,7 @@ from playground import config
 from playground.core.errors import PlaygroundError
 from playground.render.environment import join_styles
 from playground.web.assets import FOREVER, SCRIPTS, START, STYLES, build
-from tests.served import Reached
+from tests.servers import RunningServer
 
 pytestmark = pytest.mark.anyio
 
@@ -73,7 +73,7 @@ def test_pictures_come_inside_of_the_styles(tmp_path: Path) -> None:
 
 
 async def test_a_hashed_address_is_kept_for_good_and_a_plain_one_is_asked_again(
-    server: Reached,
+    server: RunningServer,
 ) -> None:
     async with server.client() as client:
         for path, lasting in (

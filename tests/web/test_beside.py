@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,8 +25,9 @@ from playground.web.side_by_side import (
     without,
 )
 from playground.web.site import Site
-from tests.engine.running import asked, begun, rested, running
+from tests.engines import StartEngine, create_session, run_prompt
 from tests.render.page import ENV, NOW_MS, Page
+from tests.waiting import wait_while_running
 
 pytestmark = pytest.mark.anyio
 
@@ -56,7 +56,7 @@ async def page_at(engine: Engine, session_id: str, seq: int | None = None) -> Pa
 
 async def pair(engine: Engine) -> list[str]:
     """A session that waits, and one that was never asked."""
-    return [(await asked(engine, PROMPT, "get_weather")).id, await begun(engine)]
+    return [(await run_prompt(engine, PROMPT, "get_weather")).id, await create_session(engine)]
 
 
 def steps(sent: str) -> dict[str, PageFrame]:
@@ -78,35 +78,38 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Any:
     return made
 
 
-async def test_each_step_reaches_its_own_session(tmp_path: Path, site: Any) -> None:
+async def test_each_step_reaches_its_own_session(site: Any, start_engine: StartEngine) -> None:
     """Two that stream at once, and what is drawn of one never stands in the other's message."""
-    async with running(tmp_path, pace=0.05) as engine:
-        on = site(engine)
-        ids = [await begun(engine, ("get_weather",)), await begun(engine, ("calculator",))]
-        pages = {one: await page_at(engine, one) for one in ids}
-        beside = beside_from(ids, engine.sessions.position)
-        await engine.runner.prompt(ids[0], PROMPT)
-        await engine.runner.prompt(ids[1], "What is 17 * 23?")
-        rounds, ends_at = 0, asyncio.get_running_loop().time() + 40
-        while True:
-            assert asyncio.get_running_loop().time() < ends_at, "it never comes to rest"
-            position = engine.sessions.position
-            sent = await round_of(on, beside)
-            rounds += bool(sent)
-            for one, step in steps(sent).items():
-                pages[one].apply(step)
-            done = [(await state(engine, one)) != "running" for one in ids]
-            if all(done) and engine.sessions.position == position and not sent:
-                break
-            if not sent:
-                await engine.sessions.wait(position, engine.sessions.list_version, 5)
-        assert rounds > 2
-        for one, tool, other in zip(
-            ids, ("get_weather", "calculator"), ("calculator", "get_weather"), strict=True
-        ):
-            assert str(pages[one]) == str(await page_at(engine, one))
-            assert f"</i>{tool}</h3>" in str(pages[one])
-            assert f"</i>{other}</h3>" not in str(pages[one])
+    engine = await start_engine(pace=0.05)
+    on = site(engine)
+    ids = [
+        await create_session(engine, ("get_weather",)),
+        await create_session(engine, ("calculator",)),
+    ]
+    pages = {one: await page_at(engine, one) for one in ids}
+    beside = beside_from(ids, engine.sessions.position)
+    await engine.runner.prompt(ids[0], PROMPT)
+    await engine.runner.prompt(ids[1], "What is 17 * 23?")
+    rounds, ends_at = 0, asyncio.get_running_loop().time() + 40
+    while True:
+        assert asyncio.get_running_loop().time() < ends_at, "it never comes to rest"
+        position = engine.sessions.position
+        sent = await round_of(on, beside)
+        rounds += bool(sent)
+        for one, step in steps(sent).items():
+            pages[one].apply(step)
+        done = [(await state(engine, one)) != "running" for one in ids]
+        if all(done) and engine.sessions.position == position and not sent:
+            break
+        if not sent:
+            await engine.sessions.wait(position, engine.sessions.list_version, 5)
+    assert rounds > 2
+    for one, tool, other in zip(
+        ids, ("get_weather", "calculator"), ("calculator", "get_weather"), strict=True
+    ):
+        assert str(pages[one]) == str(await page_at(engine, one))
+        assert f"</i>{tool}</h3>" in str(pages[one])
+        assert f"</i>{other}</h3>" not in str(pages[one])
 
 
 async def state(engine: Engine, session_id: str) -> str:
@@ -114,86 +117,78 @@ async def state(engine: Engine, session_id: str) -> str:
         return live.session.state
 
 
-async def test_from_any_position_each_frame_ends_as_a_fresh_one(tmp_path: Path, site: Any) -> None:
-    async with running(tmp_path) as engine:
-        ids = await pair(engine)
-        on, end = site(engine), engine.sessions.position
-        events = len(await engine.log.events(ids[0]))  # then comes the one of the other session
-        fresh = str(await page_at(engine, ids[0]))
-        for seq in (*range(1, events, 4), events):
-            beside = beside_from(ids, end - 1 - events + seq)
-            page = await page_at(engine, ids[0], seq)
-            sent = await round_of(on, beside)
-            page.apply(steps(sent)[ids[0]])
-            assert str(page) == fresh, f"from {seq}"
-            assert {column.position for column in beside.columns} == {end}
-            assert told(sent)[-1][2] == engine.sessions.cursor
-            assert await round_of(on, beside) == ""
+async def test_from_any_position_each_frame_ends_as_a_fresh_one(site: Any, engine: Engine) -> None:
+    ids = await pair(engine)
+    on, end = site(engine), engine.sessions.position
+    events = len(await engine.log.events(ids[0]))  # then comes the one of the other session
+    fresh = str(await page_at(engine, ids[0]))
+    for seq in (*range(1, events, 4), events):
+        beside = beside_from(ids, end - 1 - events + seq)
+        page = await page_at(engine, ids[0], seq)
+        sent = await round_of(on, beside)
+        page.apply(steps(sent)[ids[0]])
+        assert str(page) == fresh, f"from {seq}"
+        assert {column.position for column in beside.columns} == {end}
+        assert told(sent)[-1][2] == engine.sessions.cursor
+        assert await round_of(on, beside) == ""
 
 
 @pytest.mark.parametrize("unknown", [-1, 10**9])
-async def test_an_unknown_cursor_draws_each_anew(tmp_path: Path, site: Any, unknown: int) -> None:
-    async with running(tmp_path) as engine:
-        ids = await pair(engine)
-        sent = await round_of(site(engine), beside_from(ids, unknown))
-        for one in ids:
-            page = await page_at(engine, one, 1)
-            page.apply(steps(sent)[one])
-            assert str(page) == str(await page_at(engine, one))
+async def test_an_unknown_cursor_draws_each_anew(site: Any, unknown: int, engine: Engine) -> None:
+    ids = await pair(engine)
+    sent = await round_of(site(engine), beside_from(ids, unknown))
+    for one in ids:
+        page = await page_at(engine, one, 1)
+        page.apply(steps(sent)[one])
+        assert str(page) == str(await page_at(engine, one))
 
 
-async def test_a_round_has_one_id_and_it_is_what_all_have(tmp_path: Path, site: Any) -> None:
-    async with running(tmp_path) as engine:
-        ids = await pair(engine)
-        messages = told(await round_of(site(engine), beside_from(ids, -1)))
-        assert [one[0] for one in messages] == ["column", "column", ""]
-        assert [one[2] for one in messages] == ["", "", engine.sessions.cursor]
-        assert [one[1]["session"] for one in messages[:2]] == ids
-        assert not re.search("panel-setup|hx-target=.#(list|wire)", str(messages))
+async def test_a_round_has_one_id_and_it_is_what_all_have(site: Any, engine: Engine) -> None:
+    ids = await pair(engine)
+    messages = told(await round_of(site(engine), beside_from(ids, -1)))
+    assert [one[0] for one in messages] == ["column", "column", ""]
+    assert [one[2] for one in messages] == ["", "", engine.sessions.cursor]
+    assert [one[1]["session"] for one in messages[:2]] == ids
+    assert not re.search("panel-setup|hx-target=.#(list|wire)", str(messages))
 
 
 async def test_what_is_said_around_the_frames_comes_when_it_is_another(
-    tmp_path: Path, site: Any
+    site: Any, engine: Engine
 ) -> None:
-    async with running(tmp_path) as engine:
-        ids = await pair(engine)
-        on, beside = site(engine), beside_from(ids, -1)
-        first = told(await round_of(on, beside))[-1][1]
-        targets = {"besidehead", "dock", "lane-1", "lane-2", "pick-1", "pick-2", "store"}
-        assert set(re.findall('hx-target="#([^"]*)"', first)) == targets
-        async with engine.sessions.holding(ids[1]) as live:
-            await engine.sessions.rename(live, "Another title")
-        sent = told(await round_of(on, beside))
-        assert [one[0] for one in sent] == ["column", ""]
-        assert (sent[0][1]["session"], "Another title" in sent[0][1]["html"]) == (ids[1], True)
-        assert re.findall('hx-target="#([^"]*)"', sent[1][1]) == ["lane-2"]
-        await engine.runner.stop(ids[0])
-        await rested(engine, ids[0])
-        around = told(await round_of(on, beside))[-1][1]
-        changed = re.findall('hx-target="#([^"]*)"', around)
-        assert changed == ["besidehead", "dock", "lane-1", "pick-1"]
-        assert "Stop all" not in around
+    ids = await pair(engine)
+    on, beside = site(engine), beside_from(ids, -1)
+    first = told(await round_of(on, beside))[-1][1]
+    targets = {"besidehead", "dock", "lane-1", "lane-2", "pick-1", "pick-2", "store"}
+    assert set(re.findall('hx-target="#([^"]*)"', first)) == targets
+    async with engine.sessions.holding(ids[1]) as live:
+        await engine.sessions.rename(live, "Another title")
+    sent = told(await round_of(on, beside))
+    assert [one[0] for one in sent] == ["column", ""]
+    assert (sent[0][1]["session"], "Another title" in sent[0][1]["html"]) == (ids[1], True)
+    assert re.findall('hx-target="#([^"]*)"', sent[1][1]) == ["lane-2"]
+    await engine.runner.stop(ids[0])
+    await wait_while_running(engine, ids[0])
+    around = told(await round_of(on, beside))[-1][1]
+    changed = re.findall('hx-target="#([^"]*)"', around)
+    assert changed == ["besidehead", "dock", "lane-1", "pick-1"]
+    assert "Stop all" not in around
 
 
-async def test_one_that_is_gone_is_told_and_left_out(tmp_path: Path, site: Any) -> None:
-    async with running(tmp_path) as engine:
-        ids = await pair(engine)
-        on, beside = site(engine), beside_from([ids[0], "nobody", ids[1]], -1)
-        messages = told(await round_of(on, beside))
-        assert [one[0] for one in messages] == ["column", "gone", "column", ""]
-        assert messages[1][1] == {"session": "nobody"}
-        assert "#lane-3" in messages[-1][1]  # each keeps its place
-        assert await round_of(on, beside) == ""
-        await engine.runner.delete(ids[1])  # it can be had back: it stays, and says so
-        (around,) = told(await round_of(on, beside))
-        changed = ["besidehead", "dock", "lane-3", "pick-3"]
-        assert re.findall('hx-target="#([^"]*)"', around[1]) == changed
-        assert '<span class="tag">deleted</span>' in around[1]
-        assert SideBySide([]).position == -1  # which no position is
-        assert (
-            SideBySide([Follower(1, "a", 5), Follower(2, "b", 3), Follower(3, "c", 9)]).position
-            == 3
-        )
+async def test_one_that_is_gone_is_told_and_left_out(site: Any, engine: Engine) -> None:
+    ids = await pair(engine)
+    on, beside = site(engine), beside_from([ids[0], "nobody", ids[1]], -1)
+    messages = told(await round_of(on, beside))
+    assert [one[0] for one in messages] == ["column", "gone", "column", ""]
+    assert messages[1][1] == {"session": "nobody"}
+    assert "#lane-3" in messages[-1][1]  # each keeps its place
+    assert await round_of(on, beside) == ""
+    await engine.runner.delete(ids[1])  # it can be had back: it stays, and says so
+    (around,) = told(await round_of(on, beside))
+    changed = ["besidehead", "dock", "lane-3", "pick-3"]
+    assert re.findall('hx-target="#([^"]*)"', around[1]) == changed
+    assert '<span class="tag">deleted</span>' in around[1]
+    assert SideBySide([]).position == -1  # which no position is
+    assert SideBySide([Follower(1, "a", 5), Follower(2, "b", 3), Follower(3, "c", 9)]).position == 3
 
 
 def test_what_stands_in_an_address() -> None:

@@ -20,7 +20,7 @@ from playground.web.forms import Body
 from playground.web.session.setup import changed, drawn_setup, shown_settings
 from playground.web.session.view import setup_form
 from playground.web.site import Site
-from tests.engine.running import begun, running
+from tests.engines import StartEngine, create_session, run_engine
 from tests.markup import joined_tags
 from tests.render.page import ENV
 
@@ -115,7 +115,7 @@ CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 
 @pytest.fixture
 async def engine(tmp_path: Path) -> Any:
-    async with running(tmp_path) as made:
+    async with run_engine(tmp_path) as made:
         yield made
 
 
@@ -234,25 +234,24 @@ async def test_the_form_says_what_it_was_drawn_from(engine: Any) -> None:
             shown_settings(session, Body({"base": base}))
 
 
-async def test_an_edited_profile_is_chosen_and_never_slipped_in(tmp_path: Path) -> None:
+async def test_an_edited_profile_is_chosen_and_never_slipped_in(start_engine: StartEngine) -> None:
     old = Profile("mine", "openai_chat", "http://127.0.0.1:9/a", model="m1")
     new = replace(old, base_url="http://127.0.0.1:9/b")
-    async with running(tmp_path) as engine:
-        await engine.save_profile(old)
-        session_id = await begun(engine, asked_profile="mine")
-        site, save = Site(engine, ENV), partial(settings_from, engine)
-        async with engine.sessions.holding(session_id) as live:
-            settings = live.session.settings
-            assert settings is not None
-            assert "previous version" not in await drawn_setup(site, live, await site.view(live))
-            await engine.save_profile(new)
-            drawn = joined_tags(await drawn_setup(site, live, await site.view(live)))
-        assert (
-            '<option value="mine" selected data-protocol="openai_chat">mine, previous version<'
-            in drawn
-        )
-        assert '<option value="=mine" data-protocol="openai_chat">mine<' in drawn
-        kept = await changed(posted(settings, system="x"), settings, settings, save)
-        assert (kept.settings.profile, kept.settings.system) == (old, "x")
-        moved = await changed(posted(settings, profile="=mine"), settings, settings, save)
-        assert (moved.settings.profile, moved.refused) == (new, {})
+    engine = await start_engine()
+    await engine.save_profile(old)
+    session_id = await create_session(engine, asked_profile="mine")
+    site, save = Site(engine, ENV), partial(settings_from, engine)
+    async with engine.sessions.holding(session_id) as live:
+        settings = live.session.settings
+        assert settings is not None
+        assert "previous version" not in await drawn_setup(site, live, await site.view(live))
+        await engine.save_profile(new)
+        drawn = joined_tags(await drawn_setup(site, live, await site.view(live)))
+    assert (
+        '<option value="mine" selected data-protocol="openai_chat">mine, previous version<' in drawn
+    )
+    assert '<option value="=mine" data-protocol="openai_chat">mine<' in drawn
+    kept = await changed(posted(settings, system="x"), settings, settings, save)
+    assert (kept.settings.profile, kept.settings.system) == (old, "x")
+    moved = await changed(posted(settings, profile="=mine"), settings, settings, save)
+    assert (moved.settings.profile, moved.refused) == (new, {})

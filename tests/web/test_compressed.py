@@ -8,7 +8,7 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from playground.web.app import PACKET, _compressed
-from tests.served import Reached
+from tests.servers import RunningServer
 from tests.web.asking import Header, call, scope_of
 
 pytestmark = pytest.mark.anyio
@@ -73,7 +73,7 @@ async def test_of_a_stream_each_message_leaves_at_once_and_as_it_is() -> None:
     await _compressed(app)(scope_of("GET", "/stream", [GZIP]), receive, send)
 
 
-async def test_a_page_says_that_it_depends_on_who_asks(server: Reached) -> None:
+async def test_a_page_says_that_it_depends_on_who_asks(server: RunningServer) -> None:
     async with server.page() as browser:
         got = await browser.get("/static/app.css")
         assert got.headers["content-encoding"] == "gzip"

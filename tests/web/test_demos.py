@@ -14,8 +14,8 @@ import pytest
 
 from playground.executors.workspace import Folder
 from playground.web.demos import DEMOS, MOST_AGENTS, NOTES, example_prompts
-from tests.served import rested
-from tests.served_here import served_here
+from tests.in_process import run_server
+from tests.servers import StartServer, wait_for_session
 
 pytestmark = pytest.mark.anyio
 DONE = "Done: in notes.txt, “draft” is now “final”."
@@ -24,7 +24,7 @@ DONE = "Done: in notes.txt, “draft” is now “final”."
 async def run_calls(client: httpx.AsyncClient, session_id: str) -> Any:
     """The session when the agent has said that it is done, each call run that asked."""
     async with asyncio.timeout(30):
-        while (session := await rested(client, session_id))["text"] != DONE:
+        while (session := await wait_for_session(client, session_id))["text"] != DONE:
             for call in session["calls"]:
                 if call["status"] == "waiting":
                     path = f"/sessions/{session_id}/calls/{call['id']}/decision"
@@ -34,7 +34,7 @@ async def run_calls(client: httpx.AsyncClient, session_id: str) -> Any:
 
 
 async def test_each_demo_starts_and_the_agents_edit_their_file(tmp_path: Path) -> None:
-    with served_here(tmp_path / "a.db") as server:
+    with run_server(tmp_path / "a.db") as server:
         async with server.client() as client:
             started: dict[str, Any] = {}
             for demo in DEMOS:
@@ -65,26 +65,26 @@ async def test_each_demo_starts_and_the_agents_edit_their_file(tmp_path: Path) -
     assert written.decode() == NOTES["notes.txt"].replace("draft", "final")
 
 
-async def test_a_new_session_is_not_like_a_demo(tmp_path: Path) -> None:
+async def test_a_new_session_is_not_like_a_demo(start_server: StartServer) -> None:
     """It has the settings of the last session that is none, else the defaults."""
     plain = {"content-type": "application/x-www-form-urlencoded"}
-    with served_here(tmp_path / "a.db") as server:
-        async with server.client() as client:
+    server = start_server()
+    async with server.client() as client:
 
-            async def tools_of_next() -> tuple[list[str], str]:
-                made = (await client.post("/sessions", headers=plain)).json()["id"]
-                events = (await client.get(f"/sessions/{made}/events")).text
-                settings = json.loads(events.splitlines()[0])["settings"]
-                await client.post("/find/marks", json={"act": "delete", "sessions": [made]})
-                return [tool["name"] for tool in settings["tools"]], settings["model"]
+        async def tools_of_next() -> tuple[list[str], str]:
+            made = (await client.post("/sessions", headers=plain)).json()["id"]
+            events = (await client.get(f"/sessions/{made}/events")).text
+            settings = json.loads(events.splitlines()[0])["settings"]
+            await client.post("/find/marks", json={"act": "delete", "sessions": [made]})
+            return [tool["name"] for tool in settings["tools"]], settings["model"]
 
-            first = await tools_of_next()
-            assert len(first[0]) == 4, "the examples"
-            await client.post("/sessions", data={"demo": "workspace"})
-            assert await tools_of_next() == first
-            await client.post("/sessions", json={"tools": ["calculator"]})
-            await client.post("/sessions", data={"demo": "workspace"})
-            assert (await tools_of_next())[0] == ["calculator"]
+        first = await tools_of_next()
+        assert len(first[0]) == 4, "the examples"
+        await client.post("/sessions", data={"demo": "workspace"})
+        assert await tools_of_next() == first
+        await client.post("/sessions", json={"tools": ["calculator"]})
+        await client.post("/sessions", data={"demo": "workspace"})
+        assert (await tools_of_next())[0] == ["calculator"]
 
 
 def test_three_prompts_are_offered_where_there_are_tools() -> None:

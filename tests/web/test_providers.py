@@ -16,9 +16,9 @@ from starlette.types import ASGIApp, Message
 from playground.core.providers import PROVIDERS, SIMULATORS
 from playground.engine.engine import Engine
 from playground.web.app import make_app
-from tests.engine.running import running
+from tests.engines import StartEngine, run_engine
 from tests.net.test_client import serving
-from tests.served import rested
+from tests.servers import wait_for_session
 from tests.web.asking import BEARER, HERE, JSON, PAGE, PORT, TOKEN, Told, call, scope_of
 
 pytestmark = pytest.mark.anyio
@@ -87,55 +87,54 @@ def provider(body: bytes, status: str = "200 OK") -> bytes:
     return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
 
 
-async def test_the_list_names_every_profile_and_no_key(tmp_path: Path) -> None:
-    async with running(tmp_path, environment=ENVIRONMENT) as engine:
-        asked = Asked(engine)
-        listed = json.loads((await asked.get("/providers", JSON)).body)
-        rows = {row["name"]: row for row in listed}
-        assert list(rows) == [vendor.profile.name for vendor in PROVIDERS]
-        gemini, azure = rows["gemini"], rows["azure"]
-        assert (gemini["state"], gemini["key_name"]) == ("ready", "GEMINI_API_KEY")
-        assert (gemini["key_found"], gemini["key_from"]) == ("GOOGLE_API_KEY", "environment")
-        assert (azure["state"], azure["key_found"]) == ("address", "")
-        assert rows["anthropic"]["missing"].startswith("ANTHROPIC_API_KEY is not set")
-        assert rows["mistral"]["quirks"]["short_ids"]
-        assert rows["ollama"]["local"]
-        assert json.loads((await asked.get("/providers/groq", JSON)).body) == rows["groq"]
-        page = await asked.get("/providers", PAGE)
-        for row in listed:
-            assert f'id="provider-{row["name"]}"'.encode() in page.body
-            assert all(reason in page.body.decode() for reason in row["quirks"])
-        assert b"GOOGLE_API_KEY</span> found in the environment" in page.body
-        assert KEY.encode() not in page.body + json.dumps(listed).encode()
-        for path in ("/providers?new=1", "/providers/openai", "/providers/vllm"):
-            assert (await asked.get(path, PAGE)).status == 200
-        assert (await asked.get("/providers/simulator", PAGE)).status == 422
-        assert (await asked.get("/providers/nobody", JSON)).status == 404
+async def test_the_list_names_every_profile_and_no_key(start_engine: StartEngine) -> None:
+    engine = await start_engine(environment=ENVIRONMENT)
+    asked = Asked(engine)
+    listed = json.loads((await asked.get("/providers", JSON)).body)
+    rows = {row["name"]: row for row in listed}
+    assert list(rows) == [vendor.profile.name for vendor in PROVIDERS]
+    gemini, azure = rows["gemini"], rows["azure"]
+    assert (gemini["state"], gemini["key_name"]) == ("ready", "GEMINI_API_KEY")
+    assert (gemini["key_found"], gemini["key_from"]) == ("GOOGLE_API_KEY", "environment")
+    assert (azure["state"], azure["key_found"]) == ("address", "")
+    assert rows["anthropic"]["missing"].startswith("ANTHROPIC_API_KEY is not set")
+    assert rows["mistral"]["quirks"]["short_ids"]
+    assert rows["ollama"]["local"]
+    assert json.loads((await asked.get("/providers/groq", JSON)).body) == rows["groq"]
+    page = await asked.get("/providers", PAGE)
+    for row in listed:
+        assert f'id="provider-{row["name"]}"'.encode() in page.body
+        assert all(reason in page.body.decode() for reason in row["quirks"])
+    assert b"GOOGLE_API_KEY</span> found in the environment" in page.body
+    assert KEY.encode() not in page.body + json.dumps(listed).encode()
+    for path in ("/providers?new=1", "/providers/openai", "/providers/vllm"):
+        assert (await asked.get(path, PAGE)).status == 200
+    assert (await asked.get("/providers/simulator", PAGE)).status == 422
+    assert (await asked.get("/providers/nobody", JSON)).status == 404
 
 
-async def test_the_simulator_is_tested_and_listed_in_all_three_ways(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        asked = Asked(engine)
-        for vendor in SIMULATORS:
-            here = f"/providers/{vendor.profile.name}"
-            tested = json.loads((await asked.post(here + "/test")).body)
-            assert (tested["ok"], tested["status"]) == (True, 200), tested
-            assert tested["first_ms"] <= tested["total_ms"]
-            listed = json.loads((await asked.post(here + "/models")).body)
-            assert listed["ok"], listed
-            assert listed["models"]
-        fragment = await asked.post("/providers/simulator/test", None, ("hx-request", "true"))
-        assert fragment.body.startswith(b'<div class="answer">')
-        whole = await asked.post("/providers/simulator-openai/models", {}, PAGE)
-        assert b"<main" in whole.body
-        assert b"gpt-simulated-1" in whole.body
-        assert await engine.log.summaries() == []
+async def test_the_simulator_is_tested_and_listed_in_all_three_ways(engine: Engine) -> None:
+    asked = Asked(engine)
+    for vendor in SIMULATORS:
+        here = f"/providers/{vendor.profile.name}"
+        tested = json.loads((await asked.post(here + "/test")).body)
+        assert (tested["ok"], tested["status"]) == (True, 200), tested
+        assert tested["first_ms"] <= tested["total_ms"]
+        listed = json.loads((await asked.post(here + "/models")).body)
+        assert listed["ok"], listed
+        assert listed["models"]
+    fragment = await asked.post("/providers/simulator/test", None, ("hx-request", "true"))
+    assert fragment.body.startswith(b'<div class="answer">')
+    whole = await asked.post("/providers/simulator-openai/models", {}, PAGE)
+    assert b"<main" in whole.body
+    assert b"gpt-simulated-1" in whole.body
+    assert await engine.log.summaries() == []
 
 
 async def test_a_key_goes_nowhere_before_a_person_says_so(tmp_path: Path) -> None:
     async with (
         serving(provider(LIST)) as server,
-        running(tmp_path, environment=ENVIRONMENT) as engine,
+        run_engine(tmp_path, environment=ENVIRONMENT) as engine,
     ):
         asked = Asked(engine)
         body = {"name": "groq", "protocol": "openai_chat", "base_url": server.url + "/v1"}
@@ -162,7 +161,7 @@ async def test_an_echoed_key_is_masked(tmp_path: Path) -> None:
     error = json.dumps({"error": {"message": f"Incorrect API key provided: {KEY}-groq"}}).encode()
     async with (
         serving(provider(error, "401 Unauthorized")) as server,
-        running(tmp_path, environment=ENVIRONMENT) as engine,
+        run_engine(tmp_path, environment=ENVIRONMENT) as engine,
     ):
         asked = Asked(engine)
         body = {"name": "x", "protocol": "openai_chat", "base_url": server.url, "model": "m"}
@@ -182,7 +181,7 @@ async def test_a_test_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
         await reader.read()
         gone.set()
 
-    async with serving(silent) as server, running(tmp_path) as engine:
+    async with serving(silent) as server, run_engine(tmp_path) as engine:
         asked = Asked(engine)
         body = {"name": "slow", "protocol": "ollama", "base_url": server.url, "model": "m"}
         await asked.post("/providers", body)
@@ -193,34 +192,33 @@ async def test_a_test_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
                 await gone.wait()
 
 
-async def test_the_editor_adds_changes_renames_and_takes_back(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        asked = Asked(engine)
-        saved = await asked.post("/providers", TYPED, PAGE)
-        assert saved.header("location") == "/providers?saved=mine#provider-mine"
-        mine = engine.profile("mine")
-        assert mine.headers == {"x-title": "my: program"}
-        assert mine.quirks == ("short_ids",)
-        for action in ("/providers/mine", "/providers?new=1"):
-            assert (await asked.get(action, PAGE)).status == 200
-        # Quirks of another protocol are ticked where nobody sees them.
-        other = {**TYPED, "original": "mine", "name": "renamed", "protocol": "ollama"}
-        assert (await asked.post("/providers", other, PAGE)).status == 303
-        assert (engine.profile("renamed").quirks, list(engine.own)) == ((), ["renamed"])
-        changed = {**TYPED, "original": "openai", "name": "openai"}
-        assert (await asked.post("/providers", changed, PAGE)).status == 303
-        assert engine.profile("openai").base_url == TYPED["base_url"]
-        page = (await asked.get("/providers/openai", PAGE)).body
-        assert b"Reset to default" in page
-        # Three fields are enough, and nobody's name is taken twice.
-        three = {**TYPED, "name": "", "base_url": "https://llm.example:8443/v1", "quirks": ""}
-        for name in ("llm.example:8443", "llm.example:8443-2"):
-            told = await asked.post("/providers", three, PAGE)
-            assert told.header("location") == f"/providers?saved={quote(name)}#provider-{name}"
-        for name in ("openai", "renamed", "llm.example:8443", "llm.example:8443-2"):
-            assert (await asked.post(f"/providers/{name}/delete", {}, PAGE)).status == 303
-        assert engine.own == {}
-        assert (await asked.post("/providers/openai/delete")).status == 404
+async def test_the_editor_adds_changes_renames_and_takes_back(engine: Engine) -> None:
+    asked = Asked(engine)
+    saved = await asked.post("/providers", TYPED, PAGE)
+    assert saved.header("location") == "/providers?saved=mine#provider-mine"
+    mine = engine.profile("mine")
+    assert mine.headers == {"x-title": "my: program"}
+    assert mine.quirks == ("short_ids",)
+    for action in ("/providers/mine", "/providers?new=1"):
+        assert (await asked.get(action, PAGE)).status == 200
+    # Quirks of another protocol are ticked where nobody sees them.
+    other = {**TYPED, "original": "mine", "name": "renamed", "protocol": "ollama"}
+    assert (await asked.post("/providers", other, PAGE)).status == 303
+    assert (engine.profile("renamed").quirks, list(engine.own)) == ((), ["renamed"])
+    changed = {**TYPED, "original": "openai", "name": "openai"}
+    assert (await asked.post("/providers", changed, PAGE)).status == 303
+    assert engine.profile("openai").base_url == TYPED["base_url"]
+    page = (await asked.get("/providers/openai", PAGE)).body
+    assert b"Reset to default" in page
+    # Three fields are enough, and nobody's name is taken twice.
+    three = {**TYPED, "name": "", "base_url": "https://llm.example:8443/v1", "quirks": ""}
+    for name in ("llm.example:8443", "llm.example:8443-2"):
+        told = await asked.post("/providers", three, PAGE)
+        assert told.header("location") == f"/providers?saved={quote(name)}#provider-{name}"
+    for name in ("openai", "renamed", "llm.example:8443", "llm.example:8443-2"):
+        assert (await asked.post(f"/providers/{name}/delete", {}, PAGE)).status == 303
+    assert engine.own == {}
+    assert (await asked.post("/providers/openai/delete")).status == 404
 
 
 WRONG: tuple[tuple[dict[str, str], str], ...] = (
@@ -236,31 +234,30 @@ WRONG: tuple[tuple[dict[str, str], str], ...] = (
 )
 
 
-async def test_what_cannot_be_saved_comes_back_as_it_was_typed(tmp_path: Path) -> None:
-    async with running(tmp_path, environment=ENVIRONMENT) as engine:
-        asked = Asked(engine)
-        for typed, words in WRONG:
-            told = await asked.post("/providers", {**TYPED, "model": "kept & typed", **typed}, PAGE)
-            assert told.status == 422
-            assert words in told.body.decode(), typed
-            assert b"kept &amp; typed" in told.body
-            assert KEY.encode() not in told.body
-        assert engine.own == {}
+async def test_what_cannot_be_saved_comes_back_as_it_was_typed(start_engine: StartEngine) -> None:
+    engine = await start_engine(environment=ENVIRONMENT)
+    asked = Asked(engine)
+    for typed, words in WRONG:
+        told = await asked.post("/providers", {**TYPED, "model": "kept & typed", **typed}, PAGE)
+        assert told.status == 422
+        assert words in told.body.decode(), typed
+        assert b"kept &amp; typed" in told.body
+        assert KEY.encode() not in told.body
+    assert engine.own == {}
 
 
-async def test_a_new_session_takes_the_profile_and_the_model(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        asked = Asked(engine)
-        for form in ({"profile": "simulator-openai"}, {"profile": "simulator", "model": "x"}):
-            told = await asked.post("/sessions", form, PAGE)
-            session_id = str(told.header("location")).rpartition("/")[2]
-            async with engine.sessions.holding(session_id) as live:
-                settings = live.session.settings
-            assert settings is not None
-            assert (settings.profile.name, settings.model) == (
-                *(form["profile"], form.get("model", "")),
-            )
-            assert settings.tools
+async def test_a_new_session_takes_the_profile_and_the_model(engine: Engine) -> None:
+    asked = Asked(engine)
+    for form in ({"profile": "simulator-openai"}, {"profile": "simulator", "model": "x"}):
+        told = await asked.post("/sessions", form, PAGE)
+        session_id = str(told.header("location")).rpartition("/")[2]
+        async with engine.sessions.holding(session_id) as live:
+            settings = live.session.settings
+        assert settings is not None
+        assert (settings.profile.name, settings.model) == (
+            *(form["profile"], form.get("model", "")),
+        )
+        assert settings.tools
 
 
 async def test_a_turn_without_a_key_leads_to_its_field(
@@ -268,7 +265,7 @@ async def test_a_turn_without_a_key_leads_to_its_field(
 ) -> None:
     made = (await script.post("/sessions", json={"profile": "openai"})).json()["id"]
     await script.post(f"/sessions/{made}/prompts", json={"text": "Hello"})
-    assert (await rested(script, made))["state"] == "failed"
+    assert (await wait_for_session(script, made))["state"] == "failed"
     failed = (await page.get(f"/sessions/{made}")).text
     assert "or add it under Providers." in failed
     assert 'href="/providers#key-openai"' in failed

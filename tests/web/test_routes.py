@@ -21,11 +21,12 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Match, Mount, Route
 
 from playground.core.errors import BadInput
+from playground.engine.engine import Engine
 from playground.tap.door import Door
 from playground.web.app import _routes, body_limit, make_app
 from playground.web.forms import CloseForms, body_of
 from playground.web.guard import MAX_BODY, SMALL_BODY, Guard
-from tests.engine.running import begun, running
+from tests.engines import create_session
 from tests.web.asking import (
     BEARER,
     COOKIE,
@@ -84,46 +85,45 @@ async def silent(scope: Any, receive: Any, send: Any) -> None:
     raise AssertionError("The simulator was reached.")
 
 
-async def test_every_route_has_every_check(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        session_id = await begun(engine, ["calculator"])
-        door, site = make_app(engine, token=TOKEN, port=lambda: PORT, simulator=silent)
-        assert isinstance(door, Door)
-        guard = door._inside
-        assert isinstance(guard, Guard)
-        app = guard._app
-        assert isinstance(app, Starlette)
-        site.close()  # streams end at once
-        routes = list(inventory(app, session_id))
-        assert len(routes) > 40
-        before = await engine.database.rows("SELECT count(*) FROM events")
-        wrong: list[tuple[object, ...]] = []
+async def test_every_route_has_every_check(engine: Engine) -> None:
+    session_id = await create_session(engine, ["calculator"])
+    door, site = make_app(engine, token=TOKEN, port=lambda: PORT, simulator=silent)
+    assert isinstance(door, Door)
+    guard = door._inside
+    assert isinstance(guard, Guard)
+    app = guard._app
+    assert isinstance(app, Starlette)
+    site.close()  # streams end at once
+    routes = list(inventory(app, session_id))
+    assert len(routes) > 40
+    before = await engine.database.rows("SELECT count(*) FROM events")
+    wrong: list[tuple[object, ...]] = []
 
-        async def status(method: str, path: str, *headers: Header, host: str = HERE) -> int:
-            answer = await call(door, scope_of(method, path, [("host", host), *headers]))
-            return answer.status
+    async def status(method: str, path: str, *headers: Header, host: str = HERE) -> int:
+        answer = await call(door, scope_of(method, path, [("host", host), *headers]))
+        return answer.status
 
-        for method, path in routes:
-            free = path.startswith("/static") and method != "POST"
-            for credential in ((), (("authorization", "Bearer wrong"),)):
-                found = await status(method, path, OWN, SAME, *credential)
-                if found != 401 and not free:
-                    wrong.append((method, path, "no credential", found))
-            for host in ("evil.example", "127.0.0.1:80", f"evil.example@{HERE}"):
-                if await status(method, path, BEARER, host=host) not in (400, 421):
-                    wrong.append((method, path, "host", host))
-            for headers in CROSS:
-                found = await status(method, path, *headers)
-                safe = method in ("GET", "HEAD")
-                keyless = path.startswith("/sim/") and found == 401  # its key is no cookie
-                if not safe and not keyless and found != 403:
-                    wrong.append((method, path, "cross-site", headers, found))
-        assert wrong == []
-        assert await engine.database.rows("SELECT count(*) FROM events") == before
-        # The same routes do answer whoever may ask, so that the checks above meant something.
-        for method, path in routes:
-            if not path.startswith(("/sim", "/static")):
-                assert await status(method, path, BEARER, JSON) not in (401, 403, 421, 500), path
+    for method, path in routes:
+        free = path.startswith("/static") and method != "POST"
+        for credential in ((), (("authorization", "Bearer wrong"),)):
+            found = await status(method, path, OWN, SAME, *credential)
+            if found != 401 and not free:
+                wrong.append((method, path, "no credential", found))
+        for host in ("evil.example", "127.0.0.1:80", f"evil.example@{HERE}"):
+            if await status(method, path, BEARER, host=host) not in (400, 421):
+                wrong.append((method, path, "host", host))
+        for headers in CROSS:
+            found = await status(method, path, *headers)
+            safe = method in ("GET", "HEAD")
+            keyless = path.startswith("/sim/") and found == 401  # its key is no cookie
+            if not safe and not keyless and found != 403:
+                wrong.append((method, path, "cross-site", headers, found))
+    assert wrong == []
+    assert await engine.database.rows("SELECT count(*) FROM events") == before
+    # The same routes do answer whoever may ask, so that the checks above meant something.
+    for method, path in routes:
+        if not path.startswith(("/sim", "/static")):
+            assert await status(method, path, BEARER, JSON) not in (401, 403, 421, 500), path
 
 
 LARGE = {

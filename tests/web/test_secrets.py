@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.in_process import run_server
 from tests.net.test_client import HEAD, serving
-from tests.served import messages, ran, rested, served
-from tests.served_here import served_here
+from tests.servers import messages, run_command, run_server_process, wait_for_session
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ async def test_an_echoed_key_reaches_nobody(tmp_path: Path) -> None:
     head = b"HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\n"
     echo = f"X-Echo: {CANARY}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     async with serving(head + echo + body) as provider:
-        with served(tmp_path / "a.db", OPENAI_API_KEY=CANARY) as one:
+        with run_server_process(tmp_path / "a.db", OPENAI_API_KEY=CANARY) as one:
             async with one.client() as client:
                 asked = {"protocol": "openai_chat", "base_url": provider.url, "model": "m"}
                 asked |= {"key_name": "OPENAI_API_KEY"}  # an address alone takes no key along
@@ -32,7 +32,7 @@ async def test_an_echoed_key_reaches_nobody(tmp_path: Path) -> None:
                 made = (await client.post("/sessions", json=asked)).json()
                 here = f"/sessions/{made['id']}"
                 await client.post(here + "/prompts", json={"text": "hello"})
-                found = await rested(client, made["id"])
+                found = await wait_for_session(client, made["id"])
                 tool = {"name": "t", "answered_by": "mock", "config": {"result": CANARY}}
                 refused = [
                     await client.post("/tools", json=tool),
@@ -62,10 +62,10 @@ async def test_an_echoed_key_reaches_nobody(tmp_path: Path) -> None:
 async def test_a_key_that_comes_in_pieces_is_seen_by_nobody(tmp_path: Path) -> None:
     """Not even while it comes: the page, the events, the bytes and the stream are looked at."""
     kinds = ("content", "reasoning", "refusal", "arguments")
-    with served_here(tmp_path / "a.db", OPENAI_API_KEY=CANARY) as one:
+    with run_server(tmp_path / "a.db", OPENAI_API_KEY=CANARY) as one:
         async with one.client() as client:
             seen = {kind: await _in_pieces(client, kind) for kind in kinds}
-    done = ran("verify", "--db", str(tmp_path / "a.db"), cwd=tmp_path)
+    done = run_command("verify", "--db", str(tmp_path / "a.db"), cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     for kind, told in seen.items():
         text = "".join("".join(re.findall(r'"text": ?"((?:[^"\\]|\\.)*)"', part)) for part in told)
@@ -118,7 +118,7 @@ async def _in_pieces(client: httpx.AsyncClient, kind: str) -> list[str]:
                     go_on.set()
                 if "over7there" in seen[-1]:
                     break
-        await rested(client, made["id"])
+        await wait_for_session(client, made["id"])
         for path in ("", "/events", "/replay", "/recordings/1", "/export?as=har"):
             answer = await client.get(here + path, headers={"accept": "text/html"})
             assert answer.status_code == 200
@@ -129,14 +129,14 @@ async def _in_pieces(client: httpx.AsyncClient, kind: str) -> list[str]:
 async def test_a_key_goes_to_a_moved_vendor_once_a_person_says_so(tmp_path: Path) -> None:
     page = {"accept": "text/html"}
     async with serving(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n") as provider:
-        with served_here(tmp_path / "a.db", OPENAI_BASE_URL=provider.url) as one:
+        with run_server(tmp_path / "a.db", OPENAI_BASE_URL=provider.url) as one:
             async with one.client() as client:
                 pasted = {"name": "OPENAI_API_KEY", "value": CANARY}
                 assert (await client.post("/keys", json=pasted)).status_code == 200
                 made = (await client.post("/sessions", json={"profile": "openai"})).json()
                 here = f"/sessions/{made['id']}"
                 await client.post(here + "/prompts", json={"text": "hello"})
-                assert (await rested(client, made["id"]))["state"] == "failed"
+                assert (await wait_for_session(client, made["id"]))["state"] == "failed"
                 assert provider.seen == []
                 offer = f"Send OPENAI_API_KEY to {provider.url}"
                 assert offer in (await client.get(here, headers=page)).text
@@ -147,7 +147,7 @@ async def test_a_key_goes_to_a_moved_vendor_once_a_person_says_so(tmp_path: Path
                 assert (answer.status_code, answer.headers["location"]) == (303, here)
                 assert offer not in (await client.get(here, headers=page)).text
                 assert (await client.post(here + "/retry")).status_code == 200
-                await rested(client, made["id"])
+                await wait_for_session(client, made["id"])
         (request,) = provider.seen
         assert f"Bearer {CANARY}".encode() in request
     for file in tmp_path.iterdir():

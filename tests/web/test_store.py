@@ -18,9 +18,10 @@ from playground.web.side_by_side import _frames as beside_frames
 from playground.web.side_by_side import beside_from
 from playground.web.site import Site
 from playground.web.stream import Cursor, _frames, _store_frames
-from tests.engine.running import begun, rested, running
 from tests.engine.unwritable import FullDisk
+from tests.engines import StartEngine, create_session
 from tests.markup import joined_tags
+from tests.waiting import wait_while_running
 from tests.web.asking import BEARER, HERE, JSON, PAGE, PORT, TOKEN, call, scope_of
 from tests.web.test_routes import silent
 
@@ -51,94 +52,92 @@ async def until_said(frames: AsyncIterator[str], said: bool) -> None:
 
 
 async def test_every_page_says_it_and_stop_is_obeyed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, engine: Engine
 ) -> None:
-    async with running(tmp_path) as engine:
-        app, site = made(engine)
-        session_id, other = await begun(engine), await begun(engine)
-        streams = [
-            _store_frames(site),
-            _frames(site, session_id, Cursor(-1, -1)),
-            beside_frames(site, beside_from([session_id, other], -1)),
-        ]
-        disk = FullDisk(engine, monkeypatch, RequestSent)
-        await engine.runner.prompt(session_id, "[[fault:stall-after-8]] hello")
-        await disk.noticed()
-        for stream in streams:
-            await until_said(stream, True)
-        for path in PAGES:
-            _, html = await asked(app, "GET", path.format(id=session_id), PAGE)
-            assert html.count(SAID) == 1, path
-            assert joined_tags(html).count('<div id="stream"') == 1, path
-        status, text = await asked(app, "GET", "/store", JSON)
-        told = json.loads(text)
-        assert (status, told["copy"], told["unsaved"] > 0) == (200, False, True)
-        assert "full" in told["trouble"]
-        status, text = await asked(app, "POST", f"/sessions/{other}/pin", JSON)
-        assert (status, "full" in text) == (503, True)
-        assert (await asked(app, "POST", f"/sessions/{session_id}/stop", JSON))[0] == 200
-        _, html = await asked(app, "GET", "/welcome", PAGE)
-        assert "Stop has taken effect" in html
-        await disk.lifted()
-        assert (await rested(engine, session_id)).stopped
-        for stream in streams:
-            await until_said(stream, False)
-        for path in PAGES:
-            assert SAID not in (await asked(app, "GET", path.format(id=session_id), PAGE))[1]
-        assert json.loads((await asked(app, "GET", "/store", JSON))[1]) == {
-            "trouble": "", "copy": False, "unsaved": 0,
-        }  # fmt: skip
-        site.close()
+    app, site = made(engine)
+    session_id, other = await create_session(engine), await create_session(engine)
+    streams = [
+        _store_frames(site),
+        _frames(site, session_id, Cursor(-1, -1)),
+        beside_frames(site, beside_from([session_id, other], -1)),
+    ]
+    disk = FullDisk(engine, monkeypatch, RequestSent)
+    await engine.runner.prompt(session_id, "[[fault:stall-after-8]] hello")
+    await disk.noticed()
+    for stream in streams:
+        await until_said(stream, True)
+    for path in PAGES:
+        _, html = await asked(app, "GET", path.format(id=session_id), PAGE)
+        assert html.count(SAID) == 1, path
+        assert joined_tags(html).count('<div id="stream"') == 1, path
+    status, text = await asked(app, "GET", "/store", JSON)
+    told = json.loads(text)
+    assert (status, told["copy"], told["unsaved"] > 0) == (200, False, True)
+    assert "full" in told["trouble"]
+    status, text = await asked(app, "POST", f"/sessions/{other}/pin", JSON)
+    assert (status, "full" in text) == (503, True)
+    assert (await asked(app, "POST", f"/sessions/{session_id}/stop", JSON))[0] == 200
+    _, html = await asked(app, "GET", "/welcome", PAGE)
+    assert "Stop has taken effect" in html
+    await disk.lifted()
+    assert (await wait_while_running(engine, session_id)).stopped
+    for stream in streams:
+        await until_said(stream, False)
+    for path in PAGES:
+        assert SAID not in (await asked(app, "GET", path.format(id=session_id), PAGE))[1]
+    assert json.loads((await asked(app, "GET", "/store", JSON))[1]) == {
+        "trouble": "", "copy": False, "unsaved": 0,
+    }  # fmt: skip
+    site.close()
 
 
 async def test_a_disk_that_is_nearly_full_keeps_the_banner_until_writes_have_worked_for_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, engine: Engine
 ) -> None:
-    async with running(tmp_path) as engine:
-        app, site = made(engine)
-        session_id = await begun(engine)
-        now, health = 100.0, engine.sessions.health
-        health.clock = lambda: now
+    app, site = made(engine)
+    session_id = await create_session(engine)
+    now, health = 100.0, engine.sessions.health
+    health.clock = lambda: now
 
-        async def banner() -> str:
-            health.look()
-            _, html = await asked(app, "GET", "/welcome", PAGE)
-            return html.partition('role="alert">')[2].partition("</div>")[0]
+    async def banner() -> str:
+        health.look()
+        _, html = await asked(app, "GET", "/welcome", PAGE)
+        return html.partition('role="alert">')[2].partition("</div>")[0]
 
-        disk = FullDisk(engine, monkeypatch)
-        said = set()
-        for _ in range(3):
-            disk.on = True
-            status, _ = await asked(app, "POST", f"/sessions/{session_id}/pin", JSON)
-            assert status == 503
-            said.add(await banner())
-            await disk.lifted()
-            now += CALM_S - 0.1
-            said.add(await banner())
-        assert all("the disk is full" in one for one in said)
-        assert len(said) == 2  # once it says that something was saved, it goes on saying that
-        now += 0.2
-        assert await banner() == ""
-        site.close()
+    disk = FullDisk(engine, monkeypatch)
+    said = set()
+    for _ in range(3):
+        disk.on = True
+        status, _ = await asked(app, "POST", f"/sessions/{session_id}/pin", JSON)
+        assert status == 503
+        said.add(await banner())
+        await disk.lifted()
+        now += CALM_S - 0.1
+        said.add(await banner())
+    assert all("the disk is full" in one for one in said)
+    assert len(said) == 2  # once it says that something was saved, it goes on saying that
+    now += 0.2
+    assert await banner() == ""
+    site.close()
 
 
 async def test_a_deleted_file_is_written_anew_by_a_button(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start_engine: StartEngine
 ) -> None:
     monkeypatch.setattr(database_module, "PROBE_S", 0.01)
-    async with running(tmp_path) as engine:
-        app, site = made(engine)
-        session_id = await begun(engine)
-        assert (await asked(app, "POST", "/store/copy", JSON))[0] == 409
-        (tmp_path / "test.db").unlink()
-        status, text = await asked(app, "POST", f"/sessions/{session_id}/pin", JSON)
-        assert (status, "was deleted or moved" in text) == (503, True)
-        assert json.loads((await asked(app, "GET", "/store", JSON))[1])["copy"] is True
-        for path in PAGES:
-            _, html = await asked(app, "GET", path.format(id=session_id), PAGE)
-            assert 'action="/store/copy"' in html
-        status, text = await asked(app, "POST", "/store/copy", JSON)
-        assert (status, json.loads(text)) == (200, {"path": str(tmp_path / "test.db")})
-        assert (await asked(app, "POST", f"/sessions/{session_id}/pin", JSON))[0] == 200
-        assert json.loads((await asked(app, "GET", "/store", JSON))[1])["trouble"] == ""
-        site.close()
+    engine = await start_engine()
+    app, site = made(engine)
+    session_id = await create_session(engine)
+    assert (await asked(app, "POST", "/store/copy", JSON))[0] == 409
+    (tmp_path / "test.db").unlink()
+    status, text = await asked(app, "POST", f"/sessions/{session_id}/pin", JSON)
+    assert (status, "was deleted or moved" in text) == (503, True)
+    assert json.loads((await asked(app, "GET", "/store", JSON))[1])["copy"] is True
+    for path in PAGES:
+        _, html = await asked(app, "GET", path.format(id=session_id), PAGE)
+        assert 'action="/store/copy"' in html
+    status, text = await asked(app, "POST", "/store/copy", JSON)
+    assert (status, json.loads(text)) == (200, {"path": str(tmp_path / "test.db")})
+    assert (await asked(app, "POST", f"/sessions/{session_id}/pin", JSON))[0] == 200
+    assert json.loads((await asked(app, "GET", "/store", JSON))[1])["trouble"] == ""
+    site.close()

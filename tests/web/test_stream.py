@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 
@@ -20,8 +19,9 @@ from playground.render.wire_rows import WireRows
 from playground.store.writes import Chunk
 from playground.web.site import Site
 from playground.web.stream import Cursor, _frames, _next, events_stream, message
-from tests.engine.running import asked, begun, running, until
+from tests.engines import StartEngine, create_session, run_prompt
 from tests.render.page import ENV, NOW_MS, Page
+from tests.waiting import wait_for_event
 
 pytestmark = pytest.mark.anyio
 
@@ -66,217 +66,205 @@ async def page_at(engine: Engine, session_id: str, log: list[Logged], seq: int) 
 
 
 async def test_from_any_cursor_to_the_page_of_now(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, engine: Engine
 ) -> None:
-    async with running(tmp_path) as engine:
-        prompt = "What is the weather in Paris, and what is 17 * 23?"
-        session = await asked(engine, prompt, "get_weather", "calculator")
-        assert session.state == "waiting"
-        log = await engine.log.events(session.id)
-        site = Site(engine, ENV)
-        monkeypatch.setattr(engine.sessions, "clock", lambda: NOW_MS)
-        fresh = str(await page_at(engine, session.id, log, len(log)))
-        for seq in range(1, len(log) + 1):
-            page = await page_at(engine, session.id, log, seq)
-            cursor = Cursor(-1, seq, wired=True, by_seq=True)
-            page.apply(frame_of(await _next(site, session.id, cursor, slow=True)))
-            assert str(page) == fresh, f"from {seq}"
-            assert cursor.seq == len(log)
-            assert await _next(site, session.id, cursor, slow=True) == ""
-        for after in (-1, 999):
-            unknown = Cursor(-1, after, wired=True, by_seq=True)
-            page = await page_at(engine, session.id, log, 2)
-            page.apply(frame_of(await _next(site, session.id, unknown, slow=True)))
-            assert str(page) == fresh
+    prompt = "What is the weather in Paris, and what is 17 * 23?"
+    session = await run_prompt(engine, prompt, "get_weather", "calculator")
+    assert session.state == "waiting"
+    log = await engine.log.events(session.id)
+    site = Site(engine, ENV)
+    monkeypatch.setattr(engine.sessions, "clock", lambda: NOW_MS)
+    fresh = str(await page_at(engine, session.id, log, len(log)))
+    for seq in range(1, len(log) + 1):
+        page = await page_at(engine, session.id, log, seq)
+        cursor = Cursor(-1, seq, wired=True, by_seq=True)
+        page.apply(frame_of(await _next(site, session.id, cursor, slow=True)))
+        assert str(page) == fresh, f"from {seq}"
+        assert cursor.seq == len(log)
+        assert await _next(site, session.id, cursor, slow=True) == ""
+    for after in (-1, 999):
+        unknown = Cursor(-1, after, wired=True, by_seq=True)
+        page = await page_at(engine, session.id, log, 2)
+        page.apply(frame_of(await _next(site, session.id, unknown, slow=True)))
+        assert str(page) == fresh
 
 
-async def test_only_the_last_message_of_a_step_carries_its_cursor(tmp_path: Path) -> None:
+async def test_only_the_last_message_of_a_step_carries_its_cursor(engine: Engine) -> None:
     """Whoever loses the line within a step gets the whole of it again, text that grew or not."""
-    async with running(tmp_path) as engine:
-        session_id = await begun(engine)
-        await engine.runner.prompt(session_id, "[[fault:stall-after-6]] hello")
-        await until(engine, session_id, PartDelta)
-        log = await engine.log.events(session_id)
-        started = next(one.seq for one in log if isinstance(one.event, PartStarted))
-        cursor = Cursor(-1, started, by_seq=True)
-        sent = await _next(Site(engine, ENV), session_id, cursor, slow=True)
-        grow, html = sent.split("\n\n")[:-1]
-        assert grow.startswith("event: grow\n")
-        assert "\nid: " not in grow
-        assert html.endswith(f"\nid: {cursor.seq}")
+    session_id = await create_session(engine)
+    await engine.runner.prompt(session_id, "[[fault:stall-after-6]] hello")
+    await wait_for_event(engine, session_id, PartDelta)
+    log = await engine.log.events(session_id)
+    started = next(one.seq for one in log if isinstance(one.event, PartStarted))
+    cursor = Cursor(-1, started, by_seq=True)
+    sent = await _next(Site(engine, ENV), session_id, cursor, slow=True)
+    grow, html = sent.split("\n\n")[:-1]
+    assert grow.startswith("event: grow\n")
+    assert "\nid: " not in grow
+    assert html.endswith(f"\nid: {cursor.seq}")
 
 
-async def test_streams_of_a_session_that_is_purged_end(tmp_path: Path) -> None:
+async def test_streams_of_a_session_that_is_purged_end(engine: Engine) -> None:
     """Another tab may do so; whoever asks again hears that it is not there."""
-    async with running(tmp_path) as engine:
-        session_id, site = await begun(engine), Site(engine, ENV)
-        page = _frames(site, session_id, Cursor(-1, -1))
-        log = events_stream(site, session_id, 0)
-        assert await anext(page)
-        assert await anext(log)
-        async with engine.sessions.holding(session_id) as live:
-            await engine.sessions.delete(live, deleted=True)
-            await engine.sessions.purge(live)
-        async with asyncio.timeout(20):
-            assert [sent async for sent in page] == []
-            assert [sent async for sent in log] == []
+    session_id, site = await create_session(engine), Site(engine, ENV)
+    page = _frames(site, session_id, Cursor(-1, -1))
+    log = events_stream(site, session_id, 0)
+    assert await anext(page)
+    assert await anext(log)
+    async with engine.sessions.holding(session_id) as live:
+        await engine.sessions.delete(live, deleted=True)
+        await engine.sessions.purge(live)
+    async with asyncio.timeout(20):
+        assert [sent async for sent in page] == []
+        assert [sent async for sent in log] == []
 
 
-async def test_a_page_that_has_it_all_is_sent_nothing_of_the_session(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        session = await asked(engine, "hello")
-        site = Site(engine, ENV)
-        cursor = Cursor(engine.sessions.position, -1, head=("hello", False, False, (), ""))
-        sent = await _next(site, session.id, cursor, slow=True)
-        assert "wire" not in sent
-        assert "flow" not in sent
+async def test_a_page_that_has_it_all_is_sent_nothing_of_the_session(engine: Engine) -> None:
+    session = await run_prompt(engine, "hello")
+    site = Site(engine, ENV)
+    cursor = Cursor(engine.sessions.position, -1, head=("hello", False, False, (), ""))
+    sent = await _next(site, session.id, cursor, slow=True)
+    assert "wire" not in sent
+    assert "flow" not in sent
 
 
 async def test_the_bar_which_shows_the_whole_session_follows_on_the_slow_beat(
-    tmp_path: Path,
+    engine: Engine,
 ) -> None:
-    async with running(tmp_path) as engine:
-        session = await asked(engine, "hello")
-        site, cursor = Site(engine, ENV), Cursor(-1, 3, by_seq=True)
-        quick = await _next(site, session.id, cursor, slow=False)
-        assert '"#head"' in quick
-        assert '"#bar"' not in quick
-        assert cursor.behind
-        assert '"#bar"' in await _next(site, session.id, cursor, slow=True)
-        assert '"#bar"' not in await _next(site, session.id, cursor, slow=True)
+    session = await run_prompt(engine, "hello")
+    site, cursor = Site(engine, ENV), Cursor(-1, 3, by_seq=True)
+    quick = await _next(site, session.id, cursor, slow=False)
+    assert '"#head"' in quick
+    assert '"#bar"' not in quick
+    assert cursor.behind
+    assert '"#bar"' in await _next(site, session.id, cursor, slow=True)
+    assert '"#bar"' not in await _next(site, session.id, cursor, slow=True)
 
 
 async def test_a_text_does_not_wait_for_what_the_slow_beat_sent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, engine: Engine
 ) -> None:
-    async with running(tmp_path) as engine:
-        bell, sent = Bell(), iter([("bar", False), ("text", True), ("bar", False), ("text", True)])
+    bell, sent = Bell(), iter([("bar", False), ("text", True), ("bar", False), ("text", True)])
 
-        async def send_next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> str:
-            frame, cursor.behind = next(sent)
-            cursor.slow_at = 0.0
-            bell.ring()
-            return frame
+    async def send_next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> str:
+        frame, cursor.behind = next(sent)
+        cursor.slow_at = 0.0
+        bell.ring()
+        return frame
 
-        monkeypatch.setattr("playground.web.stream._next", send_next)
-        monkeypatch.setattr("playground.web.stream.FRAME_S", 60.0)
-        monkeypatch.setattr(engine.sessions, "listen", lambda *session_ids: nullcontext(bell))
-        frames = _frames(Site(engine, ENV), "any", Cursor(-1, -1))
-        async with asyncio.timeout(20):
-            assert [await anext(frames) for _ in range(3)] == ["bar", "text", "bar"]
+    monkeypatch.setattr("playground.web.stream._next", send_next)
+    monkeypatch.setattr("playground.web.stream.FRAME_S", 60.0)
+    monkeypatch.setattr(engine.sessions, "listen", lambda *session_ids: nullcontext(bell))
+    frames = _frames(Site(engine, ENV), "any", Cursor(-1, -1))
+    async with asyncio.timeout(20):
+        assert [await anext(frames) for _ in range(3)] == ["bar", "text", "bar"]
 
 
-async def test_who_comes_again_gets_what_was_late(tmp_path: Path) -> None:
+async def test_who_comes_again_gets_what_was_late(engine: Engine) -> None:
     """The line may be cut, or the page ask for more, between a frame and the slow beat after it."""
-    async with running(tmp_path) as engine:
-        session = await asked(engine, "hello")
-        site, cursor = Site(engine, ENV), Cursor(-1, 3, by_seq=True)
-        assert '"#bar"' not in await _next(site, session.id, cursor, slow=False)
-        again = Cursor(-1, cursor.seq, by_seq=True)
-        assert '"#bar"' in await _next(site, session.id, again, slow=True)
+    session = await run_prompt(engine, "hello")
+    site, cursor = Site(engine, ENV), Cursor(-1, 3, by_seq=True)
+    assert '"#bar"' not in await _next(site, session.id, cursor, slow=False)
+    again = Cursor(-1, cursor.seq, by_seq=True)
+    assert '"#bar"' in await _next(site, session.id, again, slow=True)
 
 
 async def test_a_reader_of_each_moment_ends_with_the_same_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, start_engine: StartEngine
 ) -> None:
     """Frames taken while it streams, slow beats and fast ones in turn. The wire is made for those
     who have it; who gets it meanwhile reads on from before it was drawn."""
-    async with running(tmp_path, pace=0.1) as engine:
-        monkeypatch.setattr(engine.sessions, "clock", lambda: NOW_MS)
-        session = await asked(engine, "hello", "get_weather")
-        site = Site(engine, ENV)
-        log = await engine.log.events(session.id)
-        before = len(log)
-        pages = [await page_at(engine, session.id, log, before) for _ in range(3)]
-        cursors = [Cursor(-1, before, wired=wired, by_seq=True) for wired in (True, False, False)]
-        without = str(pages[1].tree.find("wire"))
-        await engine.runner.prompt(session.id, "What is the weather in Paris?")
-        beats = 0
-        while True:
-            position = engine.sessions.position
-            for page, cursor in zip(pages, cursors, strict=True):
-                sent = await _next(site, session.id, cursor, slow=beats % 3 == 0)
-                assert cursor.wired or "#wire" not in sent
-                page.apply(frame_of(sent))
-            beats += 1
-            if beats == 3:
-                async with engine.sessions.holding(session.id) as live:
-                    pages[2].load(await site.view(live), ["wire"])
-                cursors[2] = Cursor(-1, cursors[2].seq, wired=True, by_seq=True)
-            log = await engine.log.events(session.id)
-            if isinstance(log[-1].event, CallChecked) and cursors[2].seq == len(log):
-                break
-            await engine.sessions.wait(position, engine.sessions.list_version, 5)
-        assert beats > 3
+    engine = await start_engine(pace=0.1)
+    monkeypatch.setattr(engine.sessions, "clock", lambda: NOW_MS)
+    session = await run_prompt(engine, "hello", "get_weather")
+    site = Site(engine, ENV)
+    log = await engine.log.events(session.id)
+    before = len(log)
+    pages = [await page_at(engine, session.id, log, before) for _ in range(3)]
+    cursors = [Cursor(-1, before, wired=wired, by_seq=True) for wired in (True, False, False)]
+    without = str(pages[1].tree.find("wire"))
+    await engine.runner.prompt(session.id, "What is the weather in Paris?")
+    beats = 0
+    while True:
+        position = engine.sessions.position
         for page, cursor in zip(pages, cursors, strict=True):
-            page.apply(frame_of(await _next(site, session.id, cursor, slow=True)))
-        fresh = await page_at(engine, session.id, log, len(log))
-        assert str(pages[0]) == str(pages[2]) == str(fresh)
-        assert str(pages[1]) == str(fresh).replace(str(fresh.tree.find("wire")), without)
+            sent = await _next(site, session.id, cursor, slow=beats % 3 == 0)
+            assert cursor.wired or "#wire" not in sent
+            page.apply(frame_of(sent))
+        beats += 1
+        if beats == 3:
+            async with engine.sessions.holding(session.id) as live:
+                pages[2].load(await site.view(live), ["wire"])
+            cursors[2] = Cursor(-1, cursors[2].seq, wired=True, by_seq=True)
+        log = await engine.log.events(session.id)
+        if isinstance(log[-1].event, CallChecked) and cursors[2].seq == len(log):
+            break
+        await engine.sessions.wait(position, engine.sessions.list_version, 5)
+    assert beats > 3
+    for page, cursor in zip(pages, cursors, strict=True):
+        page.apply(frame_of(await _next(site, session.id, cursor, slow=True)))
+    fresh = await page_at(engine, session.id, log, len(log))
+    assert str(pages[0]) == str(pages[2]) == str(fresh)
+    assert str(pages[1]) == str(fresh).replace(str(fresh.tree.find("wire")), without)
 
 
-async def test_no_rows_of_the_wire_are_made_for_a_page_that_has_none(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        session = await asked(engine, "hello")
-        site = Site(engine, ENV)
-        for position in (-1, 0):
-            sent = await _next(site, session.id, Cursor(position, -1), slow=True)
-            assert '"#flow"' in sent
-            assert "wire" not in sent
-        async with engine.sessions.holding(session.id) as live:
-            assert live.wire is None
-        assert '"#wire"' in await _next(site, session.id, Cursor(-1, -1, wired=True), slow=True)
+async def test_no_rows_of_the_wire_are_made_for_a_page_that_has_none(engine: Engine) -> None:
+    session = await run_prompt(engine, "hello")
+    site = Site(engine, ENV)
+    for position in (-1, 0):
+        sent = await _next(site, session.id, Cursor(position, -1), slow=True)
+        assert '"#flow"' in sent
+        assert "wire" not in sent
+    async with engine.sessions.holding(session.id) as live:
+        assert live.wire is None
+    assert '"#wire"' in await _next(site, session.id, Cursor(-1, -1, wired=True), slow=True)
 
 
 async def test_a_page_hears_of_bytes_that_leave_nothing_on_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, engine: Engine
 ) -> None:
-    async with running(tmp_path) as engine:
-        session_id = await begun(engine)
-        await engine.runner.prompt(session_id, "[[fault:stall-after-6]] hello")
-        deltas = 0
-        while deltas < 3:  # nothing comes after the third
-            position = engine.sessions.position
-            log = await engine.log.events(session_id)
-            deltas = sum(isinstance(logged.event, PartDelta) for logged in log)
-            await engine.sessions.wait(
-                position, engine.sessions.list_version, 0 if deltas > 2 else 5
-            )
-        site, cursor = Site(engine, ENV), Cursor(-1, -1)
-        assert "event: heard\ndata: 1 " in await _next(site, session_id, cursor, slow=True)
-        assert await _next(site, session_id, cursor, slow=True) == ""
-        size = await engine.log.recorded(session_id)
-        later = engine.sessions.clock() + 10_000  # however soon after the last delta this is
-        monkeypatch.setattr(engine.sessions, "clock", lambda: later)
-        async with engine.sessions.holding(session_id) as live:
-            ping = Chunk(1, size, later - 90, b": ping\n\n")
-            await engine.sessions.append(live, [], chunks=[ping])
-        assert await _next(site, session_id, cursor, slow=False) == ""
-        assert cursor.behind
-        told = re.fullmatch(
-            r"event: heard\ndata: 1 (\d+)\n\n", await _next(site, session_id, cursor, slow=True)
-        )
-        assert told is not None
-        assert int(told[1]) == 90
-        await engine.runner.stop(session_id)
-        assert "heard" not in await _next(site, session_id, cursor, slow=True)
+    session_id = await create_session(engine)
+    await engine.runner.prompt(session_id, "[[fault:stall-after-6]] hello")
+    deltas = 0
+    while deltas < 3:  # nothing comes after the third
+        position = engine.sessions.position
+        log = await engine.log.events(session_id)
+        deltas = sum(isinstance(logged.event, PartDelta) for logged in log)
+        await engine.sessions.wait(position, engine.sessions.list_version, 0 if deltas > 2 else 5)
+    site, cursor = Site(engine, ENV), Cursor(-1, -1)
+    assert "event: heard\ndata: 1 " in await _next(site, session_id, cursor, slow=True)
+    assert await _next(site, session_id, cursor, slow=True) == ""
+    size = await engine.log.recorded(session_id)
+    later = engine.sessions.clock() + 10_000  # however soon after the last delta this is
+    monkeypatch.setattr(engine.sessions, "clock", lambda: later)
+    async with engine.sessions.holding(session_id) as live:
+        ping = Chunk(1, size, later - 90, b": ping\n\n")
+        await engine.sessions.append(live, [], chunks=[ping])
+    assert await _next(site, session_id, cursor, slow=False) == ""
+    assert cursor.behind
+    told = re.fullmatch(
+        r"event: heard\ndata: 1 (\d+)\n\n", await _next(site, session_id, cursor, slow=True)
+    )
+    assert told is not None
+    assert int(told[1]) == 90
+    await engine.runner.stop(session_id)
+    assert "heard" not in await _next(site, session_id, cursor, slow=True)
 
 
 async def test_who_comes_again_before_the_slow_beat_lacks_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, engine: Engine
 ) -> None:
     """The cursor tells of texts, and not of what follows them: the bar, and the wire's rows."""
-    async with running(tmp_path) as engine:
-        monkeypatch.setattr(engine.sessions, "clock", lambda: NOW_MS)
-        session = await asked(engine, "hello")
-        site, log = Site(engine, ENV), await engine.log.events(session.id)
-        fresh = str(await page_at(engine, session.id, log, len(log)))
-        for seq in range(3, len(log)):
-            page, first = (
-                await page_at(engine, session.id, log, seq),
-                Cursor(-1, seq, wired=True, by_seq=True),
-            )
-            page.apply(frame_of(await _next(site, session.id, first, slow=False)))
-            again = Cursor(-1, first.seq, wired=True, by_seq=True, resumed=True)
-            page.apply(frame_of(await _next(site, session.id, again, slow=True)))
-            assert str(page) == fresh, f"from {seq}"
+    monkeypatch.setattr(engine.sessions, "clock", lambda: NOW_MS)
+    session = await run_prompt(engine, "hello")
+    site, log = Site(engine, ENV), await engine.log.events(session.id)
+    fresh = str(await page_at(engine, session.id, log, len(log)))
+    for seq in range(3, len(log)):
+        page, first = (
+            await page_at(engine, session.id, log, seq),
+            Cursor(-1, seq, wired=True, by_seq=True),
+        )
+        page.apply(frame_of(await _next(site, session.id, first, slow=False)))
+        again = Cursor(-1, first.seq, wired=True, by_seq=True, resumed=True)
+        page.apply(frame_of(await _next(site, session.id, again, slow=True)))
+        assert str(page) == fresh, f"from {seq}"

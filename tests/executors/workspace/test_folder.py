@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from playground.executors.workspace import MAX_ENTRIES, Folder, WorkspaceError, parts_of
-from tests.shared_state import as_it_was
+from tests.shared_state import preserve_shared_state
 
 SECRET = b"what lies outside"
 
@@ -135,7 +135,7 @@ def test_deep_and_wide_folders_end(folder: Folder) -> None:
 
 
 def test_a_write_is_whole_and_keeps_the_mode(folder: Folder) -> None:
-    with as_it_was():
+    with preserve_shared_state():
         os.umask(0o077)  # as in every server
         folder.write("run.sh", b"one")
         os.chmod(folder.root / "run.sh", 0o755)

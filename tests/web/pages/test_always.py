@@ -9,7 +9,7 @@ import anyio
 import httpx
 import pytest
 
-from tests.served import Reached, messages, rested
+from tests.servers import RunningServer, messages, wait_for_session
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,7 @@ HTMX = {"hx-request": "true", "accept": "text/html"}
 
 
 @pytest.fixture
-async def script(server: Reached) -> AsyncIterator[httpx.AsyncClient]:
+async def script(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
     async with server.client() as made:
         for listed in (await made.get("/rules")).json():  # none of another test
             await made.post(f"/rules/{listed['id']}/delete")
@@ -36,13 +36,13 @@ async def waiting(script: httpx.AsyncClient, name: str) -> tuple[str, dict[str, 
     made = await script.post("/sessions", json={"tools": [name], "tool_choice": "required"})
     path = f"/sessions/{made.json()['id']}"
     await script.post(f"{path}/prompts", json={"text": "Say something"})
-    told = await rested(script, made.json()["id"])
+    told = await wait_for_session(script, made.json()["id"])
     assert told["state"] == "waiting", told
     return path, told["calls"][0]
 
 
 async def call_of(script: httpx.AsyncClient, path: str) -> dict[str, Any]:
-    folded = await rested(script, path.rpartition("/")[2])
+    folded = await wait_for_session(script, path.rpartition("/")[2])
     call: dict[str, Any] = folded["calls"][0]
     return call
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.served import Reached, rested
+from tests.servers import RunningServer, wait_for_session
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +33,7 @@ Json = dict[str, Any]
 
 
 @pytest.fixture
-async def script(server: Reached) -> AsyncIterator[httpx.AsyncClient]:
+async def script(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
     async with server.client() as made:
         for tool in (WEATHER, TYPED):
             (await made.post("/tools", json=tool)).raise_for_status()
@@ -41,7 +41,7 @@ async def script(server: Reached) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
-async def page(server: Reached) -> AsyncIterator[httpx.AsyncClient]:
+async def page(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
     async with server.page(**{"hx-request": "true"}) as made:
         yield made
 
@@ -57,7 +57,7 @@ async def waiting(
 
 
 async def settled(script: httpx.AsyncClient, here: str, state: str) -> list[Json]:
-    told = await rested(script, here.rpartition("/")[2])
+    told = await wait_for_session(script, here.rpartition("/")[2])
     assert told["state"] == state
     calls: list[Json] = told["calls"]
     return calls

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.markup import joined_tags
-from tests.served import rested
+from tests.servers import wait_for_session
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ async def asked(script: httpx.AsyncClient, *tools: str) -> str:
     """A session that was asked: it waits where it has the calculator."""
     session_id = await begun(script, *tools)
     await script.post(f"/sessions/{session_id}/prompts", json={"text": ASKED})
-    await rested(script, session_id)
+    await wait_for_session(script, session_id)
     return session_id
 
 
@@ -104,16 +104,16 @@ async def test_one_text_goes_to_all_that_can_take_it(
     refused, taken = told.json()
     assert taken == {"session": free, "ok": True}
     assert (refused["session"], refused["ok"]) == (waits, False)
-    assert (await rested(script, free))["turns"] == 1
+    assert (await wait_for_session(script, free))["turns"] == 1
 
     form = {"session": [waits, free], "text": "And now?"}
     told = await page.post("/compare/prompts", data=form)
     assert (told.status_code, in_query(told.headers["location"])) == (303, [waits, free])
-    await rested(script, free)
+    await wait_for_session(script, free)
     told = await page.post("/compare/prompts", data=form, headers={"hx-request": "true"})
     assert (told.status_code, told.text.count('class="toast')) == (200, 1)
     assert "1 session received it. Not simulator" in told.text
-    await rested(script, free)
+    await wait_for_session(script, free)
     told = await page.post("/compare/prompts", data={"session": waits, "text": "No."})
     assert (told.status_code, "Not simulator" in told.text) == (409, True)
 
@@ -122,11 +122,11 @@ async def test_one_text_goes_to_all_that_can_take_it(
     form = {"session": [free, other], "text": "Still there?"}
     told = await page.post("/compare/prompts", data=form, headers={"hx-request": "true"})
     assert "Not simulator (profile simulator-openai): This session is deleted" in told.text
-    await rested(script, free)
+    await wait_for_session(script, free)
 
     told = await script.post("/compare/stop", json={"sessions": [waits, free]})
     assert [one["ok"] for one in told.json()] == [True, True]
-    assert (await rested(script, waits))["state"] == "interrupted"
+    assert (await wait_for_session(script, waits))["state"] == "interrupted"
     for path in ("/compare/prompts", "/compare/stop"):
         assert "Name the sessions" in (await page.post(path, data={"text": "x"})).text
 
@@ -140,7 +140,7 @@ async def test_two_models_are_asked_at_once(
     ids = made.json()["ids"]
     assert in_query(made.headers["location"]) == ids
     for one, row, protocol in zip(ids, TWO, ("anthropic", "openai_chat"), strict=True):
-        told = await rested(script, one)
+        told = await wait_for_session(script, one)
         assert [call["name"] for call in told["calls"]] == ["calculator"]
         assert told["title"] == f"{row['profile']}: What is 17 * 23?"
         first, *_ = (await script.get(f"/sessions/{one}/events")).text.splitlines()
@@ -155,9 +155,11 @@ async def test_two_models_are_asked_at_once(
     sent = await page.post("/compare", data={"text": ASKED, **rows})
     assert sent.status_code == 303
     plain, other = in_query(sent.headers["location"])
-    assert len((await rested(script, plain))["calls"]) == 1  # the tools of the session before
-    assert (await rested(script, other))["calls"] == []
-    assert (await rested(script, other))["title"].startswith("sim-9: ")
+    assert (
+        len((await wait_for_session(script, plain))["calls"]) == 1
+    )  # the tools of the session before
+    assert (await wait_for_session(script, other))["calls"] == []
+    assert (await wait_for_session(script, other))["title"].startswith("sim-9: ")
 
 
 async def test_other_models_are_asked_from_a_session(
@@ -176,7 +178,7 @@ async def test_other_models_are_asked_from_a_session(
     shown = in_query(told.headers["location"])
     assert (shown[0], len(shown)) == (parent, 3)
     for fork in shown[1:]:
-        folded = await rested(script, fork)
+        folded = await wait_for_session(script, fork)
         assert (folded["turns"], len(folded["calls"])) == (1, 1)
         log = (await script.get(f"/sessions/{fork}/events")).text
         assert f'"parent": "{parent}"' in log

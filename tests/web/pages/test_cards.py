@@ -24,7 +24,7 @@ from playground.web.app import make_app
 from playground.web.session import routes as session_pages
 from playground.web.site import Site
 from playground.web.stream import Cursor, _next
-from tests.engine.running import asked, events_of, running
+from tests.engines import events_of, run_engine, run_prompt
 from tests.markup import joined_tags
 from tests.web.asking import BEARER, HERE, PAGE, PORT, TOKEN, call, scope_of
 
@@ -61,8 +61,8 @@ class Served:
 async def served(tmp_path: Path) -> AsyncIterator[Served]:
     calls = [{"name": "note", "arguments": {"n": number}} for number in range(CALLS)]
     script = scenario(json.dumps({"turns": [{"calls": calls, "pace": 0}]}))
-    async with running(tmp_path, scenario=script) as engine:
-        session = await asked(engine, "go", NOTE)
+    async with run_engine(tmp_path, scenario=script) as engine:
+        session = await run_prompt(engine, "go", NOTE)
         assert len(session.waiting) == CALLS
         app, site = make_app(engine, token=TOKEN, port=lambda: PORT, simulator=silent)
         yield Served(engine, site, app, session)

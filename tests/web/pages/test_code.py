@@ -10,7 +10,7 @@ import pytest
 
 from playground.engine.preview import WIRES
 from tests.markup import joined_tags
-from tests.served import Reached, rested
+from tests.servers import RunningServer, wait_for_session
 
 pytestmark = pytest.mark.anyio
 
@@ -18,7 +18,7 @@ LATER = "planted-value-0123456789"
 """Typed before it was known to be a key."""
 
 
-async def test_a_request_as_code(script: httpx.AsyncClient, server: Reached) -> None:
+async def test_a_request_as_code(script: httpx.AsyncClient, server: RunningServer) -> None:
     made = await script.post("/sessions", json={"tools": ["calculator"]})
     path = f"/sessions/{made.json()['id']}"
 
@@ -28,7 +28,7 @@ async def test_a_request_as_code(script: httpx.AsyncClient, server: Reached) -> 
     assert "/sim/anthropic/v1/messages" in ahead["curl"]
 
     await script.post(path + "/prompts", json={"text": f"It's </pre><b>&amp; 2+3? {LATER}"})
-    await rested(script, path.rpartition("/")[2])
+    await wait_for_session(script, path.rpartition("/")[2])
     first = (await script.get(path + "/code")).json()
     assert first["turn"] == 1
     assert f"curl '{server.url}/sim/anthropic/v1/messages'" in first["curl"]

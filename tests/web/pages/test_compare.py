@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.markup import joined_tags
-from tests.served import rested
+from tests.servers import wait_for_session
 
 pytestmark = pytest.mark.anyio
 
@@ -17,7 +17,7 @@ async def asked(script: httpx.AsyncClient, text: str, session_id: str = "") -> s
         session_id = (await script.post("/sessions", json={"tools": []})).json()["id"]
     if text:
         await script.post(f"/sessions/{session_id}/prompts", json={"text": text})
-    await rested(script, session_id)
+    await wait_for_session(script, session_id)
     return session_id
 
 

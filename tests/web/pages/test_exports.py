@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from playground.exchange.tool_import import import_tools
-from tests.served import Reached
+from tests.servers import RunningServer
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +21,7 @@ TOOLS = [
 
 
 @pytest.fixture
-async def script(server: Reached) -> AsyncIterator[httpx.AsyncClient]:
+async def script(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
     async with server.client(accept="*/*") as made:
         for tool in TOOLS:
             await made.post("/tools", json=tool, headers={"accept": "application/json"})
@@ -59,7 +59,7 @@ async def test_what_cannot_be_exported(script: httpx.AsyncClient, query: str, st
 
 
 async def test_a_key_that_became_known_later_is_masked(
-    server: Reached, script: httpx.AsyncClient
+    server: RunningServer, script: httpx.AsyncClient
 ) -> None:
     pasted = await script.post(
         "/keys",

@@ -8,7 +8,7 @@ import anyio
 import httpx
 import pytest
 
-from tests.served import rested
+from tests.servers import wait_for_session
 
 pytestmark = pytest.mark.anyio
 JSON = {"accept": "application/json"}
@@ -24,7 +24,7 @@ async def waiting(script: httpx.AsyncClient, session_id: str, tool: str) -> dict
     """A waiting call of `tool`."""
     await script.post(f"/sessions/{session_id}/settings", json={"tool_choice": tool})
     await script.post(f"/sessions/{session_id}/prompts", json={"text": "Go."})
-    session = await rested(script, session_id)
+    session = await wait_for_session(script, session_id)
     assert session["state"] == "waiting"
     return dict(session["calls"][-1])
 
@@ -38,7 +38,7 @@ async def ran(
     path = f"/sessions/{session_id}/calls/{call['id']}/decision"
     answer = await script.post(path, json=decision)
     assert answer.status_code == 200, answer.text
-    session = await rested(script, session_id)
+    session = await wait_for_session(script, session_id)
     done = next(each for each in session["calls"] if each["id"] == call["id"])
     assert done["status"] == "done"
     return str(done["result"]["text"] if "text" in done["result"] else done["result"])

@@ -11,7 +11,7 @@ import pytest
 
 from playground.core.errors import StoreError
 from playground.engine.sessions import SessionStore
-from tests.served import Reached, rested
+from tests.servers import RunningServer, wait_for_session
 
 pytestmark = pytest.mark.anyio
 
@@ -25,12 +25,12 @@ async def story(script: httpx.AsyncClient, prompt: str = WEATHER) -> str:
     made = await script.post("/sessions", json={"tools": ["get_weather"], "rules": run_all})
     session_id: str = made.json()["id"]
     await script.post(f"/sessions/{session_id}/prompts", json={"text": prompt})
-    await rested(script, session_id)
+    await wait_for_session(script, session_id)
     return session_id
 
 
 @pytest.fixture(scope="module")
-def shared(server: Reached) -> str:
+def shared(server: RunningServer) -> str:
     """A session that is only read and forked."""
 
     async def made() -> str:
@@ -44,7 +44,7 @@ async def forked(script: httpx.AsyncClient, parent: str, **fields: Any) -> Json:
     made = await script.post(f"/sessions/{parent}/fork", json=fields)
     assert made.status_code == 201, made.text
     assert made.headers["location"] == f"/sessions/{made.json()['id']}"
-    told: Json = await rested(script, made.json()["id"])
+    told: Json = await wait_for_session(script, made.json()["id"])
     return told
 
 
@@ -78,7 +78,7 @@ async def test_what_if_makes_a_fork_for_each_result(
     results = ["Frogs.", {"text": "Down.", "is_error": True}]
     made = await script.post(f"/sessions/{parent}/fork", json={"call": call, "results": results})
     assert made.status_code == 201
-    both = [await rested(script, one) for one in made.json()["ids"]]
+    both = [await wait_for_session(script, one) for one in made.json()["ids"]]
     assert [one["calls"][0]["result"]["is_error"] for one in both] == [False, True]
     # The page's form: empty fields are none, a past result is ticked, each is one more.
     past = (await script.get(f"/sessions/{parent}/calls/{call}/past")).json()["past"][0]["key"]
@@ -88,7 +88,7 @@ async def test_what_if_makes_a_fork_for_each_result(
     to = sent.headers["location"]
     assert to.startswith("/compare?session=")
     first, _ = [one.partition("=")[2] for one in to.partition("?")[2].split("&")]
-    told = (await rested(script, first))["calls"][0]["result"]
+    told = (await wait_for_session(script, first))["calls"][0]["result"]
     assert (told["content"][0]["text"], told["is_error"]) == ("Hail.\nAnd wind.", True)
     alone = await page.post(f"/sessions/{parent}/fork", data={"call": call, "results": "One."})
     assert alone.headers["location"].startswith("/sessions/")
@@ -162,7 +162,7 @@ async def test_settings_hold_from_the_fork_on_by_json_and_by_the_small_form(
     session_id = sent.headers["location"].rpartition("/")[2]
     now = await settings(session_id)
     assert (now["profile"]["protocol"], now["params"]) == ("openai_chat", {"temperature": 0.25})
-    assert (await rested(script, session_id))["state"] == "paused"
+    assert (await wait_for_session(script, session_id))["state"] == "paused"
     # What says nothing else changes nothing.
     same = {"prompt": "1", "text": WEATHER, "tool_choice": "auto", "temperature": ""}
     sent = await page.post(f"/sessions/{shared}/fork", data=same)

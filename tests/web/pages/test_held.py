@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from playground.core.session import Session
+from playground.engine.engine import Engine
 from playground.tap.exchange import AgentExchange
 from playground.web.agents import STOP_CHOICES
-from tests.engine.running import running
+from tests.engines import run_engine
 from tests.markup import joined_tags
 from tests.tap.agent import FakeAgent, made
 from tests.web.asking import JSON, PAGE
@@ -71,7 +72,7 @@ async def holding(
     folder: Path, *calls: Any, stop_at: str = "calls", agent: str = "claude"
 ) -> AsyncIterator[tuple[Holding, asyncio.Task[None]]]:
     """An agent that waits for an answer with `calls`, all of which wait for a decision."""
-    async with running(folder) as engine:
+    async with run_engine(folder) as engine:
         fake = await made(engine, agent=agent)
         fake.tap = await fake.sessions.taps.set_stop_at(fake.tap.id, stop_at)
         here = Holding(fake)
@@ -177,93 +178,89 @@ async def test_what_does_not_fit_its_schema_runs_only_when_asked_twice(tmp_path:
         assert b"do not match the schema" in told.body
 
 
-async def test_masked_arguments_say_what_an_edit_would_send(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        engine.keys.learn("sk-verysecret-123456")
-        fake = await made(engine)
-        fake.tap = await fake.sessions.taps.set_stop_at(fake.tap.id, "calls")
-        here = Holding(fake)
-        call = ("Bash", {"command": "echo sk-verysecret-123456"})
-        task = asyncio.create_task(fake.answer(await fake.ask("Go."), call))
-        await here.hold(1)
-        said = "Secrets are masked here. If you edit the arguments, they are sent with the stars."
-        assert said in words((await here.cards())[0])
-        await here.decide("1.0", "run")
-        await asyncio.wait_for(task, 30)
-        assert said not in words((await here.cards())[0])
+async def test_masked_arguments_say_what_an_edit_would_send(engine: Engine) -> None:
+    engine.keys.learn("sk-verysecret-123456")
+    fake = await made(engine)
+    fake.tap = await fake.sessions.taps.set_stop_at(fake.tap.id, "calls")
+    here = Holding(fake)
+    call = ("Bash", {"command": "echo sk-verysecret-123456"})
+    task = asyncio.create_task(fake.answer(await fake.ask("Go."), call))
+    await here.hold(1)
+    said = "Secrets are masked here. If you edit the arguments, they are sent with the stars."
+    assert said in words((await here.cards())[0])
+    await here.decide("1.0", "run")
+    await asyncio.wait_for(task, 30)
+    assert said not in words((await here.cards())[0])
 
 
-async def test_an_agent_that_has_left_meets_it_again(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        fake = await made(engine)
-        fake.tap = await fake.sessions.taps.set_stop_at(fake.tap.id, "calls")
-        here = Holding(fake)
-        exchange = await fake.ask("Go.")
-        task = asyncio.create_task(fake.answer(exchange, LS, READ))
-        await here.hold(2)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        assert isinstance(exchange, AgentExchange)
-        await exchange.leave()
-        html = await here.page(here.path)
-        left = "The agent disconnected. If it retries, it gets this call."
-        assert [left in words(card) for card in CARD.findall(html)] == [True, True]
-        assert "The agent disconnected before it had this answer." not in words(html)
-        for call_id in ("1.0", "1.1"):
-            await here.decide(call_id, "run")
-        cards = await here.cards()
-        assert ["decided · waits for the agent" in words(card) for card in cards] == [True, True]
+async def test_an_agent_that_has_left_meets_it_again(engine: Engine) -> None:
+    fake = await made(engine)
+    fake.tap = await fake.sessions.taps.set_stop_at(fake.tap.id, "calls")
+    here = Holding(fake)
+    exchange = await fake.ask("Go.")
+    task = asyncio.create_task(fake.answer(exchange, LS, READ))
+    await here.hold(2)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert isinstance(exchange, AgentExchange)
+    await exchange.leave()
+    html = await here.page(here.path)
+    left = "The agent disconnected. If it retries, it gets this call."
+    assert [left in words(card) for card in CARD.findall(html)] == [True, True]
+    assert "The agent disconnected before it had this answer." not in words(html)
+    for call_id in ("1.0", "1.1"):
+        await here.decide(call_id, "run")
+    cards = await here.cards()
+    assert ["decided · waits for the agent" in words(card) for card in cards] == [True, True]
 
 
-async def test_a_card_is_void_once_its_agent_asks_something_else(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        fake = await made(engine)
-        fake.tap = await fake.sessions.taps.set_stop_at(fake.tap.id, "calls")
-        here = Holding(fake)
-        exchange = await fake.ask("Go.")
-        task = asyncio.create_task(fake.answer(exchange, LS, READ))
-        await here.hold(2)
-        await here.decide("1.0", "run")
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        assert isinstance(exchange, AgentExchange)
-        await exchange.leave()
-        await fake.answer(await fake.ask("Something else."), "Fine.")
-        html = await here.page(here.path)
-        assert "it will meet this" not in words(html)
-        assert "The agent disconnected before it had this answer." in words(html)
-        for card in CARD.findall(html):
-            text = words(card)
-            assert "The agent sent another request and never got this call." in text
-            for part in ("decided ·", "needs approval", "Let it run"):
-                assert part not in text.partition("Why?")[0], part
+async def test_a_card_is_void_once_its_agent_asks_something_else(engine: Engine) -> None:
+    fake = await made(engine)
+    fake.tap = await fake.sessions.taps.set_stop_at(fake.tap.id, "calls")
+    here = Holding(fake)
+    exchange = await fake.ask("Go.")
+    task = asyncio.create_task(fake.answer(exchange, LS, READ))
+    await here.hold(2)
+    await here.decide("1.0", "run")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert isinstance(exchange, AgentExchange)
+    await exchange.leave()
+    await fake.answer(await fake.ask("Something else."), "Fine.")
+    html = await here.page(here.path)
+    assert "it will meet this" not in words(html)
+    assert "The agent disconnected before it had this answer." in words(html)
+    for card in CARD.findall(html):
+        text = words(card)
+        assert "The agent sent another request and never got this call." in text
+        for part in ("decided ·", "needs approval", "Let it run"):
+            assert part not in text.partition("Why?")[0], part
 
 
 @pytest.mark.parametrize(("agent", "seconds"), [("claude", 1800), ("codex", None), ("", None)])
-async def test_the_clock_of_the_client(tmp_path: Path, agent: str, seconds: int | None) -> None:
+async def test_the_clock_of_the_client(agent: str, seconds: int | None, engine: Engine) -> None:
     """In a stream, from the end of the provider's answer on."""
-    async with running(tmp_path) as engine:
-        fake = await made(engine, agent=agent)
-        fake.tap = await fake.sessions.taps.set_stop_at(fake.tap.id, "calls")
-        here = Holding(fake)
-        exchange = await fake.ask("Go.")
-        exchange.answered(200, STREAM)
-        for event in _stream_of_a_call():
-            await exchange.pass_on(event)
-        assert isinstance(exchange, AgentExchange)
-        task = asyncio.create_task(_drain(exchange))
-        session = await here.hold(1)
-        (card,) = await here.cards()
-        found = re.search(r'data-gives-up="(\d+)"\s+data-who="([^"]+)"', card)
-        if seconds is None:
-            assert found is None
-        else:
-            assert found is not None
-            closed = session.turns[0].closed_ms
-            assert closed is not None
-            assert (int(found[1]), found[2]) == (closed + seconds * 1000, "Claude Code")
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    fake = await made(engine, agent=agent)
+    fake.tap = await fake.sessions.taps.set_stop_at(fake.tap.id, "calls")
+    here = Holding(fake)
+    exchange = await fake.ask("Go.")
+    exchange.answered(200, STREAM)
+    for event in _stream_of_a_call():
+        await exchange.pass_on(event)
+    assert isinstance(exchange, AgentExchange)
+    task = asyncio.create_task(_drain(exchange))
+    session = await here.hold(1)
+    (card,) = await here.cards()
+    found = re.search(r'data-gives-up="(\d+)"\s+data-who="([^"]+)"', card)
+    if seconds is None:
+        assert found is None
+    else:
+        assert found is not None
+        closed = session.turns[0].closed_ms
+        assert closed is not None
+        assert (int(found[1]), found[2]) == (closed + seconds * 1000, "Claude Code")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def _drain(exchange: AgentExchange) -> None:
@@ -307,23 +304,22 @@ async def test_always_writes_a_rule_for_the_agents_tool(tmp_path: Path, stop_at:
         assert "by rule “" in words(card)
 
 
-async def test_where_a_tap_stops_is_set_on_the_page(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        agent = await made(engine)
-        here = Holding(agent)
-        url = f"/taps/{agent.tap.id}/settings"
-        for choice in STOP_CHOICES:
-            told = await here.post(url, {"stop_at": choice.value}, HTMX)
-            html = joined_tags(told.body.decode())
-            assert told.status == 200
-            assert html.lstrip().startswith('<section id="taps"')
-            assert choice.says in words(html).replace("&#39;", "'")
-            checked = PRESSED.findall(html)
-            assert checked == [choice.value]
-            told = await here.post(url, {"stop_at": choice.value}, PAGE)
-            assert (told.status, told.header("location")) == (303, "/agents")
-        page = await here.page("/agents")
-        options = page.partition('<select name="stop_at">')[2].partition("</select>")[0]
-        assert re.findall('value="([a-z]+)"', options) == [choice.value for choice in STOP_CHOICES]
-        told = await here.post("/taps", {"upstream": "nobody", "stop_at": "calls"}, PAGE)
-        assert b'value="calls" selected' in told.body
+async def test_where_a_tap_stops_is_set_on_the_page(engine: Engine) -> None:
+    agent = await made(engine)
+    here = Holding(agent)
+    url = f"/taps/{agent.tap.id}/settings"
+    for choice in STOP_CHOICES:
+        told = await here.post(url, {"stop_at": choice.value}, HTMX)
+        html = joined_tags(told.body.decode())
+        assert told.status == 200
+        assert html.lstrip().startswith('<section id="taps"')
+        assert choice.says in words(html).replace("&#39;", "'")
+        checked = PRESSED.findall(html)
+        assert checked == [choice.value]
+        told = await here.post(url, {"stop_at": choice.value}, PAGE)
+        assert (told.status, told.header("location")) == (303, "/agents")
+    page = await here.page("/agents")
+    options = page.partition('<select name="stop_at">')[2].partition("</select>")[0]
+    assert re.findall('value="([a-z]+)"', options) == [choice.value for choice in STOP_CHOICES]
+    told = await here.post("/taps", {"upstream": "nobody", "stop_at": "calls"}, PAGE)
+    assert b'value="calls" selected' in told.body

@@ -13,7 +13,7 @@ import pytest
 
 from playground.core.session import Session
 from playground.tap.relay import Exchange
-from tests.engine.running import running
+from tests.engines import run_engine
 from tests.tap.agent import made
 from tests.web.asking import JSON, PAGE
 from tests.web.pages.test_held import Holding
@@ -41,7 +41,7 @@ async def returning(
     folder: Path, *texts: str, stop_at: str = "results", agent: str = "claude"
 ) -> AsyncIterator[tuple[Returning, Exchange, asyncio.Task[Any]]]:
     """An agent that has sent these results of its calls, all of which wait."""
-    async with running(folder) as engine:
+    async with run_engine(folder) as engine:
         engine.keys.learn("sk-verysecret-123456")
         fake = await made(engine, agent=agent)
         fake.tap = await fake.sessions.taps.set_stop_at(fake.tap.id, stop_at)

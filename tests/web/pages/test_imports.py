@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,6 @@ import httpx
 import pytest
 
 from tests.markup import joined_tags
-from tests.served import Reached
-from tests.served_here import served_here
 
 pytestmark = pytest.mark.anyio
 
@@ -31,10 +28,8 @@ OPENAPI = {
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reached]:
-    db = tmp_path_factory.mktemp("imports") / "a.db"
-    with served_here(db, OPENAI_API_KEY=KEY) as reached:
-        yield reached
+def server_environment() -> dict[str, str]:
+    return {"OPENAI_API_KEY": KEY}
 
 
 def anthropic(name: str, **more: Any) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from playground.core.session import Call
 from playground.core.tools import Tool, ToolChoice
 from playground.engine.engine import Engine
 from playground.engine.rules import ALWAYS
-from tests.engine.running import begun, rested, running
+from tests.engines import create_session
+from tests.waiting import wait_while_running
 from tests.web.asking import JSON, PAGE
 from tests.web.test_providers import Asked
 
@@ -35,7 +36,7 @@ def written(folder: Path, result: str) -> None:
 
 
 async def called(engine: Engine, tools: list[Tool]) -> str:
-    session_id = await begun(engine, tools)
+    session_id = await create_session(engine, tools)
     async with engine.sessions.holding(session_id) as live:
         settings = live.session.settings
     assert settings is not None
@@ -46,7 +47,7 @@ async def called(engine: Engine, tools: list[Tool]) -> str:
 
 
 async def call_of(engine: Engine, session_id: str) -> Call:
-    return (await rested(engine, session_id)).turns[0].calls[0]
+    return (await wait_while_running(engine, session_id)).turns[0].calls[0]
 
 
 def renewal(told: Any) -> str:
@@ -54,83 +55,81 @@ def renewal(told: Any) -> str:
 
 
 @pytest.mark.parametrize("into", ["session", "always"])
-async def test_a_card_renews_the_rule_for_what_it_shows(tmp_path: Path, into: str) -> None:
-    async with running(tmp_path) as engine:
-        asked, rules = Asked(engine), engine.rules
-        old = Tool("own", "Old.", TEXT, "mock", {"result": "x"})
-        other, new = replace(old, name="other"), replace(old, description="New.")
-        first = await rules.add(ALWAYS, Rule("*", "run"), [old, other])
-        session_id = await called(engine, [new])
-        if into == "session":
-            await rules.hand(ALWAYS, first.id, session_id)
-        call = await call_of(engine, session_id)
-        here = f"/sessions/{session_id}/calls/{call.id}/rule"
-        renew = renewal(await asked.get(here, JSON))
-        page = (await asked.get(here, PAGE)).body.decode()
-        assert f'action="{renew.replace("&", "&amp;")}"' in page
-        for wrong in (renew[:-1] + "x", renew.replace("base=", "base=0"), here + "/renew"):
-            assert (await asked.post(wrong, {}, JSON)).status in (409, 422), wrong
-        assert (await call_of(engine, session_id)).status == "waiting"
-        assert (await asked.post(renew, {}, HTMX)).body.count(b"Renewed for own") == 1
-        done = await call_of(engine, session_id)
-        assert (done.status, done.decided and done.decided.by) == ("done", "rule")
-        rule = rules.of(session_id)[0]
-        assert await rules.holding([rule], [new, other]) == [{"own": "same", "other": "same"}]
+async def test_a_card_renews_the_rule_for_what_it_shows(into: str, engine: Engine) -> None:
+    asked, rules = Asked(engine), engine.rules
+    old = Tool("own", "Old.", TEXT, "mock", {"result": "x"})
+    other, new = replace(old, name="other"), replace(old, description="New.")
+    first = await rules.add(ALWAYS, Rule("*", "run"), [old, other])
+    session_id = await called(engine, [new])
+    if into == "session":
+        await rules.hand(ALWAYS, first.id, session_id)
+    call = await call_of(engine, session_id)
+    here = f"/sessions/{session_id}/calls/{call.id}/rule"
+    renew = renewal(await asked.get(here, JSON))
+    page = (await asked.get(here, PAGE)).body.decode()
+    assert f'action="{renew.replace("&", "&amp;")}"' in page
+    for wrong in (renew[:-1] + "x", renew.replace("base=", "base=0"), here + "/renew"):
+        assert (await asked.post(wrong, {}, JSON)).status in (409, 422), wrong
+    assert (await call_of(engine, session_id)).status == "waiting"
+    assert (await asked.post(renew, {}, HTMX)).body.count(b"Renewed for own") == 1
+    done = await call_of(engine, session_id)
+    assert (done.status, done.decided and done.decided.by) == ("done", "rule")
+    rule = rules.of(session_id)[0]
+    assert await rules.holding([rule], [new, other]) == [{"own": "same", "other": "same"}]
 
 
-async def test_a_renewal_in_the_list_frees_the_call_that_waits(tmp_path: Path) -> None:
+async def test_a_renewal_in_the_list_frees_the_call_that_waits(
+    tmp_path: Path, engine: Engine
+) -> None:
     """The file changed while the call waited: the rule is bound to what is there by now."""
-    async with running(tmp_path) as engine:
-        written(tmp_path, "one")
-        tool = in_file(tmp_path)
-        rule = await engine.rules.add(ALWAYS, Rule("note", "run"), [tool])
-        written(tmp_path, "two")
-        session_id = await called(engine, [tool])
-        await engine.rules.hand(ALWAYS, rule.id, session_id)
-        call = await call_of(engine, session_id)
-        assert "has changed since" in call.asks
-        digest = call.digest
-        written(tmp_path, "three")
-        renew = f"/sessions/{session_id}/rules/{rule.id}/renew"
-        assert (await Asked(engine).post(renew, {}, JSON)).status == 200
-        done = await call_of(engine, session_id)
-        assert done.result is not None, done.asks
-        assert "three" in str(done.result.content)
-        assert done.digest != digest, "decided as it was looked at anew"
+    written(tmp_path, "one")
+    tool = in_file(tmp_path)
+    rule = await engine.rules.add(ALWAYS, Rule("note", "run"), [tool])
+    written(tmp_path, "two")
+    session_id = await called(engine, [tool])
+    await engine.rules.hand(ALWAYS, rule.id, session_id)
+    call = await call_of(engine, session_id)
+    assert "has changed since" in call.asks
+    digest = call.digest
+    written(tmp_path, "three")
+    renew = f"/sessions/{session_id}/rules/{rule.id}/renew"
+    assert (await Asked(engine).post(renew, {}, JSON)).status == 200
+    done = await call_of(engine, session_id)
+    assert done.result is not None, done.asks
+    assert "three" in str(done.result.content)
+    assert done.digest != digest, "decided as it was looked at anew"
 
 
-async def test_a_card_renews_nothing_that_it_does_not_show(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        written(tmp_path, "one")
-        tool = in_file(tmp_path)
-        rule = await engine.rules.add(ALWAYS, Rule("note", "run"), [tool])
-        written(tmp_path, "two")
-        asked, session_id = Asked(engine), await called(engine, [tool])
-        call = await call_of(engine, session_id)
-        here = f"/sessions/{session_id}/calls/{call.id}/rule"
-        renew = renewal(await asked.get(here, JSON))
-        written(tmp_path, "three")
-        told = await asked.post(renew, {}, JSON)
-        assert (told.status, b"Check the call again" in told.body) == (409, True), told.body
-        assert engine.rules.listed(ALWAYS) == (rule,)
-        again = renewal(await asked.get(here, JSON))
-        assert again != renew
-        assert (await asked.post(again, {}, JSON)).status == 200
-        assert "three" in str((await call_of(engine, session_id)).result)
+async def test_a_card_renews_nothing_that_it_does_not_show(tmp_path: Path, engine: Engine) -> None:
+    written(tmp_path, "one")
+    tool = in_file(tmp_path)
+    rule = await engine.rules.add(ALWAYS, Rule("note", "run"), [tool])
+    written(tmp_path, "two")
+    asked, session_id = Asked(engine), await called(engine, [tool])
+    call = await call_of(engine, session_id)
+    here = f"/sessions/{session_id}/calls/{call.id}/rule"
+    renew = renewal(await asked.get(here, JSON))
+    written(tmp_path, "three")
+    told = await asked.post(renew, {}, JSON)
+    assert (told.status, b"Check the call again" in told.body) == (409, True), told.body
+    assert engine.rules.listed(ALWAYS) == (rule,)
+    again = renewal(await asked.get(here, JSON))
+    assert again != renew
+    assert (await asked.post(again, {}, JSON)).status == 200
+    assert "three" in str((await call_of(engine, session_id)).result)
 
 
-async def test_a_deny_at_the_same_moment_comes_before_the_proposed_rule(tmp_path: Path) -> None:
+async def test_a_deny_at_the_same_moment_comes_before_the_proposed_rule(engine: Engine) -> None:
     """Who writes a rule in the list does not hold the session."""
-    async with running(tmp_path) as engine:
-        asked, rules = Asked(engine), engine.rules
-        session_id = await called(engine, [Tool("own", "Own.", TEXT, "mock", {"result": "x"})])
-        call = await call_of(engine, session_id)
-        here = f"/sessions/{session_id}/calls/{call.id}/always"
-        async with rules._writing:
-            writing = asyncio.create_task(asked.post(here, {"digest": call.digest}, JSON))
-            async with asyncio.timeout(20):
-                while not rules._writing._waiters:
-                    await asyncio.sleep(0)
-            await rules._insert(session_id, Rule("own", "deny", id="d", here=session_id), 0)
-        assert (await writing).status == 409
-        assert [one.action for one in rules.listed(session_id)] == ["deny"]
+    asked, rules = Asked(engine), engine.rules
+    session_id = await called(engine, [Tool("own", "Own.", TEXT, "mock", {"result": "x"})])
+    call = await call_of(engine, session_id)
+    here = f"/sessions/{session_id}/calls/{call.id}/always"
+    async with rules._writing:
+        writing = asyncio.create_task(asked.post(here, {"digest": call.digest}, JSON))
+        async with asyncio.timeout(20):
+            while not rules._writing._waiters:
+                await asyncio.sleep(0)
+        await rules._insert(session_id, Rule("own", "deny", id="d", here=session_id), 0)
+    assert (await writing).status == 409
+    assert [one.action for one in rules.listed(session_id)] == ["deny"]

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.markup import joined_tags
-from tests.served import rested
+from tests.servers import wait_for_session
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +21,7 @@ async def story(script: httpx.AsyncClient) -> str:
     made = await script.post("/sessions", json={"tools": ["get_weather"], "rules": run_all})
     session_id: str = made.json()["id"]
     await script.post(f"/sessions/{session_id}/prompts", json={"text": WEATHER})
-    assert (await rested(script, session_id))["state"] == "idle"
+    assert (await wait_for_session(script, session_id))["state"] == "idle"
     return session_id
 
 
@@ -62,7 +62,7 @@ async def test_a_session_that_went_on_is_laid_out_anew(script: httpx.AsyncClient
     session_id = await story(script)
     before = await got(script, f"/sessions/{session_id}/replay/reel")
     await script.post(f"/sessions/{session_id}/prompts", json={"text": "And thanks."})
-    await rested(script, session_id)
+    await wait_for_session(script, session_id)
     # A replay that is under way goes on with what it has.
     still = await got(script, f"/sessions/{session_id}/replay/at?position=100000")
     assert still["seq"] == before["seq"]
@@ -100,7 +100,7 @@ async def test_a_recording_plays_in_a_new_session(script: httpx.AsyncClient) -> 
     changed = await script.post(f"/sessions/{new}/settings", json={"system": "Be brief."})
     assert changed.status_code == 200, changed.text
     await script.post(f"/sessions/{new}/prompts", json={"text": WEATHER})
-    found = await rested(script, new)
+    found = await wait_for_session(script, new)
     assert found["state"] == "waiting"
     recordings = [f"/sessions/{one}/recordings/1" for one in (session_id, new)]
     first, second = [(await script.get(path)).content for path in recordings]
@@ -113,7 +113,7 @@ async def test_a_long_text_is_asked_for_by_portions(script: httpx.AsyncClient) -
     session_id = (await script.post("/sessions", json={})).json()["id"]
     asked = {"text": "[[fault:big-delta-1]] Say it."}
     await script.post(f"/sessions/{session_id}/prompts", json=asked)
-    seq = (await rested(script, session_id))["seq"]
+    seq = (await wait_for_session(script, session_id))["seq"]
     here = f"/sessions/{session_id}"
     for path, least, most in (
         (here, 262_144, 400_000),

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from playground.engine.preview import WIRES
-from tests.served import rested
+from tests.servers import wait_for_session
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +49,7 @@ async def test_the_next_request_as_data(script: httpx.AsyncClient) -> None:
         assert (await script.get(path, params={"wire": wire})).json()["protocol"] == wire
     assert await log(script, session_id) == before
     await script.post(f"/sessions/{session_id}/prompts", json=draft)
-    await rested(script, session_id)
+    await wait_for_session(script, session_id)
     sent = next(one for one in await log(script, session_id) if one["kind"] == "request_sent")
     assert (sent["body"], sent["url"], sent["headers"]) == (
         shown["body"],
@@ -80,7 +80,7 @@ async def test_images_of_a_prompt_are_served_and_cannot_do_anything(
 ) -> None:
     session_id = await begun(script)
     await script.post(f"/sessions/{session_id}/prompts", json={"text": "", "images": [IMAGE]})
-    await rested(script, session_id)
+    await wait_for_session(script, session_id)
     seq = next(one["seq"] for one in await log(script, session_id) if one["kind"] == "prompt_added")
     image = await script.get(f"/sessions/{session_id}/images/{seq}/0")
     assert image.content == PNG
@@ -104,7 +104,7 @@ async def test_a_plain_form_brings_images(
     path = f"/sessions/{session_id}/prompts"
     sent = await page.post(path, data={"text": "x" * 2_000_000}, files=files)
     assert (sent.status_code, sent.headers["location"]) == (303, f"/sessions/{session_id}")
-    await rested(script, session_id)
+    await wait_for_session(script, session_id)
     prompt = next(one for one in await log(script, session_id) if one["kind"] == "prompt_added")
     assert [image["data"] for image in prompt["images"]] == [IMAGE["data"]]
     assert len(prompt["text"]) == 2_000_000
@@ -203,7 +203,7 @@ async def test_what_a_session_holds_is_isolated_where_it_is_opened(
     session_id = await begun(script)
     prompt = {"text": "<script>alert(1)</script>", "images": [IMAGE]}
     await script.post(f"/sessions/{session_id}/prompts", json=prompt)
-    await rested(script, session_id)
+    await wait_for_session(script, session_id)
     seq = next(one["seq"] for one in await log(script, session_id) if one["kind"] == "prompt_added")
     for path in FILES:
         address = f"/sessions/{session_id}/{path}".replace("SEQ", str(seq)).rstrip("/")

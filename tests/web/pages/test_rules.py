@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from playground.core.rules import Rule
 from playground.core.tools import Tool
+from playground.engine.engine import Engine
 from playground.engine.rules import ALWAYS
 from playground.web.rules_view import WORDS, rule_examples
 from playground.web.site import Site
 from playground.web.stream import Cursor, _next
-from tests.engine.running import begun, rested, running
+from tests.engines import StartEngine, create_session
 from tests.markup import joined_tags
 from tests.render.page import ENV
+from tests.waiting import wait_while_running
 from tests.web.asking import JSON, PAGE
 from tests.web.test_providers import Asked
 
@@ -33,49 +34,46 @@ def data(told: Any) -> Any:
 
 
 @pytest.mark.parametrize("own", [False, True])
-async def test_a_script_writes_reads_and_changes_rules(tmp_path: Path, own: bool) -> None:
-    async with running(tmp_path) as engine:
-        asked = Asked(engine)
-        session_id = await begun(engine, ["calculator"])
-        path = f"/sessions/{session_id}/rules" if own else "/rules"
-        made = await asked.post(path, {"tool": "calculator", "action": "run"}, JSON)
-        one = data(made)
-        assert (made.status, made.header("location")) == (201, f"{path}/{one['id']}")
-        assert one == {
-            "id": one["id"],
-            "tool": "calculator",
-            "action": "run",
-            "text": "",
-            "words": "",
-            "said": "run calculator",
-            "source": "",
-            "read_only": False,
-            "when": {},
-            "is_error": False,
-            "fault": "",
-            "enabled": True,
-            "proposed": False,
-            "base": one["base"],
-            "bound": {"calculator": "same"},
-        }
-        body = {"tool": "*", "action": "deny", "place": 0, "when": {"/a": {"one_of": [1]}}}
-        first = data(await asked.post(path, body, JSON))
-        assert [row["id"] for row in data(await asked.get(path, JSON))] == [first["id"], one["id"]]
-        here = f"{path}/{first['id']}"
-        moved = await asked.post(f"{here}/move", {"place": 1}, JSON)
-        assert (moved.status, data(moved)["id"]) == (200, first["id"])
-        assert (
-            data(await asked.post(f"{here}/switch", {"enabled": False}, JSON))["enabled"] is False
-        )
-        edited = data(await asked.post(here, {"tool": "x", "action": "stop"}, JSON))
-        assert (edited["id"], edited["said"]) == (first["id"], "stop the run at x")
-        assert edited["enabled"] is False, "not switched on by the way"
-        assert (await asked.post(f"{here}/delete", {}, JSON)).status == 200
-        assert (await asked.post(f"{here}/delete", {}, JSON)).status == 404
-        assert (await asked.post(f"{here}/restore", {}, JSON)).status == 200
-        assert [row["id"] for row in data(await asked.get(path, JSON))] == [one["id"], first["id"]]
-        told = data(await asked.post(f"{path}/look", {"tool": "y", "action": "ask"}, JSON))
-        assert told == {"said": "Rule 3: ask y", "notes": []}
+async def test_a_script_writes_reads_and_changes_rules(own: bool, engine: Engine) -> None:
+    asked = Asked(engine)
+    session_id = await create_session(engine, ["calculator"])
+    path = f"/sessions/{session_id}/rules" if own else "/rules"
+    made = await asked.post(path, {"tool": "calculator", "action": "run"}, JSON)
+    one = data(made)
+    assert (made.status, made.header("location")) == (201, f"{path}/{one['id']}")
+    assert one == {
+        "id": one["id"],
+        "tool": "calculator",
+        "action": "run",
+        "text": "",
+        "words": "",
+        "said": "run calculator",
+        "source": "",
+        "read_only": False,
+        "when": {},
+        "is_error": False,
+        "fault": "",
+        "enabled": True,
+        "proposed": False,
+        "base": one["base"],
+        "bound": {"calculator": "same"},
+    }
+    body = {"tool": "*", "action": "deny", "place": 0, "when": {"/a": {"one_of": [1]}}}
+    first = data(await asked.post(path, body, JSON))
+    assert [row["id"] for row in data(await asked.get(path, JSON))] == [first["id"], one["id"]]
+    here = f"{path}/{first['id']}"
+    moved = await asked.post(f"{here}/move", {"place": 1}, JSON)
+    assert (moved.status, data(moved)["id"]) == (200, first["id"])
+    assert data(await asked.post(f"{here}/switch", {"enabled": False}, JSON))["enabled"] is False
+    edited = data(await asked.post(here, {"tool": "x", "action": "stop"}, JSON))
+    assert (edited["id"], edited["said"]) == (first["id"], "stop the run at x")
+    assert edited["enabled"] is False, "not switched on by the way"
+    assert (await asked.post(f"{here}/delete", {}, JSON)).status == 200
+    assert (await asked.post(f"{here}/delete", {}, JSON)).status == 404
+    assert (await asked.post(f"{here}/restore", {}, JSON)).status == 200
+    assert [row["id"] for row in data(await asked.get(path, JSON))] == [one["id"], first["id"]]
+    told = data(await asked.post(f"{path}/look", {"tool": "y", "action": "ask"}, JSON))
+    assert told == {"said": "Rule 3: ask y", "notes": []}
 
 
 @pytest.mark.parametrize(
@@ -95,266 +93,257 @@ async def test_a_script_writes_reads_and_changes_rules(tmp_path: Path, own: bool
     ],
 )
 async def test_what_is_refused_changes_nothing(
-    tmp_path: Path, path: str, body: Mapping[str, Any], status: int, said: str
+    path: str, body: Mapping[str, Any], status: int, said: str, start_engine: StartEngine
 ) -> None:
-    async with running(tmp_path, environment={"MY_API_KEY": CANARY}) as engine:
-        told = await Asked(engine).post(f"/rules{path}", body, JSON)
-        assert (told.status, said in data(told)["error"]) == (status, True), data(told)
-        assert CANARY not in told.body.decode()
-        assert engine.rules.version == 0
-        bad = {"rules": [{"tool": "x", "action": "deny", "text": CANARY}]}
-        assert (await Asked(engine).post("/sessions", bad, JSON)).status == 422
-        assert await engine.log.summaries() == [], "no session without its rules"
+    engine = await start_engine(environment={"MY_API_KEY": CANARY})
+    told = await Asked(engine).post(f"/rules{path}", body, JSON)
+    assert (told.status, said in data(told)["error"]) == (status, True), data(told)
+    assert CANARY not in told.body.decode()
+    assert engine.rules.version == 0
+    bad = {"rules": [{"tool": "x", "action": "deny", "text": CANARY}]}
+    assert (await Asked(engine).post("/sessions", bad, JSON)).status == 422
+    assert await engine.log.summaries() == [], "no session without its rules"
 
 
-async def test_a_deleted_session_keeps_its_rules_as_they_are(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        asked = Asked(engine)
-        session_id = await begun(engine, rules=[Rule("x", "deny")])
-        await engine.runner.delete(session_id)
-        (rule,) = engine.rules.listed(session_id)
-        path = f"/sessions/{session_id}/rules"
-        posts: list[tuple[str, dict[str, Any]]] = [
-            ("", {"tool": "x", "action": "run"}),
-            (f"/{rule.id}", {"tool": "x", "action": "run"}),
-            *((f"/{rule.id}/{one}", {"place": 0}) for one in ("delete", "move", "renew")),
-            *((f"/{rule.id}/{one}", {}) for one in ("restore", "switch", "always", "here")),
-        ]
-        for where, body in posts:
-            assert (await asked.post(path + where, body, JSON)).status == 409, where
-        assert engine.rules.listed(session_id) == (rule,)
-        assert data(await asked.get(path, JSON))[0]["id"] == rule.id
-        page = (await asked.get(path, PAGE)).body.decode()
-        assert "Restore it to change its rules" in page
-        assert 'id="rule-form"' not in page
-        assert (await asked.get("/sessions/none/rules", JSON)).status == 404
-        assert (await asked.post("/sessions/none/rules", posts[0][1], JSON)).status == 404
+async def test_a_deleted_session_keeps_its_rules_as_they_are(engine: Engine) -> None:
+    asked = Asked(engine)
+    session_id = await create_session(engine, rules=[Rule("x", "deny")])
+    await engine.runner.delete(session_id)
+    (rule,) = engine.rules.listed(session_id)
+    path = f"/sessions/{session_id}/rules"
+    posts: list[tuple[str, dict[str, Any]]] = [
+        ("", {"tool": "x", "action": "run"}),
+        (f"/{rule.id}", {"tool": "x", "action": "run"}),
+        *((f"/{rule.id}/{one}", {"place": 0}) for one in ("delete", "move", "renew")),
+        *((f"/{rule.id}/{one}", {}) for one in ("restore", "switch", "always", "here")),
+    ]
+    for where, body in posts:
+        assert (await asked.post(path + where, body, JSON)).status == 409, where
+    assert engine.rules.listed(session_id) == (rule,)
+    assert data(await asked.get(path, JSON))[0]["id"] == rule.id
+    page = (await asked.get(path, PAGE)).body.decode()
+    assert "Restore it to change its rules" in page
+    assert 'id="rule-form"' not in page
+    assert (await asked.get("/sessions/none/rules", JSON)).status == 404
+    assert (await asked.post("/sessions/none/rules", posts[0][1], JSON)).status == 404
 
 
-async def test_the_page_without_a_script(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        asked = Asked(engine)
-        empty = (await asked.get("/rules", PAGE)).body.decode()
-        assert "Every call needs your approval." in empty
-        assert '<a href="/rules" aria-current="page">Rules</a>' in empty
-        filled = (await asked.get("/rules?template=shell", PAGE)).body.decode()
-        assert "<b>Rule 1: deny run_shell</b>" in filled
-        assert engine.rules.version == 0, "shown before it is written"
+async def test_the_page_without_a_script(engine: Engine) -> None:
+    asked = Asked(engine)
+    empty = (await asked.get("/rules", PAGE)).body.decode()
+    assert "Every call needs your approval." in empty
+    assert '<a href="/rules" aria-current="page">Rules</a>' in empty
+    filled = (await asked.get("/rules?template=shell", PAGE)).body.decode()
+    assert "<b>Rule 1: deny run_shell</b>" in filled
+    assert engine.rules.version == 0, "shown before it is written"
 
-        for example in rule_examples():  # each is taken with one click
-            assert f'aria-label="Add: {WORDS[example.rule.action][0]} {example.title}"' in empty
-            assert (await asked.post("/rules", example.fields, PAGE)).status == 303
-        taken = engine.rules.listed(ALWAYS)
-        assert [rule.sentence for rule in taken] == [one.rule.sentence for one in rule_examples()]
-        assert 'aria-label="Add:' not in (await asked.get("/rules", PAGE)).body.decode()
-        for rule in taken:
-            await asked.post(f"/rules/{rule.id}/delete", {}, PAGE)
+    for example in rule_examples():  # each is taken with one click
+        assert f'aria-label="Add: {WORDS[example.rule.action][0]} {example.title}"' in empty
+        assert (await asked.post("/rules", example.fields, PAGE)).status == 303
+    taken = engine.rules.listed(ALWAYS)
+    assert [rule.sentence for rule in taken] == [one.rule.sentence for one in rule_examples()]
+    assert 'aria-label="Add:' not in (await asked.get("/rules", PAGE)).body.decode()
+    for rule in taken:
+        await asked.post(f"/rules/{rule.id}/delete", {}, PAGE)
 
-        shown = (await asked.post("/rules/look", FORM, PAGE)).body.decode()
-        assert "<b>Rule 1: deny calculator</b>" in shown
-        assert "No sums.</textarea>" in shown
-        made = await asked.post("/rules", FORM, PAGE)
-        (rule,) = engine.rules.listed(ALWAYS)
-        assert (made.status, made.header("location")) == (303, f"/rules#rule-{rule.id}")
-        run = {"tool": "*", "does": "run", "read_only": "on", "first": "on"}
-        tests = {"pointer": ["/a", "", ""], "test": ["equals"] * 3, "value": ["3", "", ""]}
-        assert (await asked.post("/rules", run | tests, PAGE)).status == 303
-        top = engine.rules.listed(ALWAYS)[0]
-        assert (top.action, top.read_only, top.when) == ("run", True, {"/a": {"equals": 3}})
+    shown = (await asked.post("/rules/look", FORM, PAGE)).body.decode()
+    assert "<b>Rule 1: deny calculator</b>" in shown
+    assert "No sums.</textarea>" in shown
+    made = await asked.post("/rules", FORM, PAGE)
+    (rule,) = engine.rules.listed(ALWAYS)
+    assert (made.status, made.header("location")) == (303, f"/rules#rule-{rule.id}")
+    run = {"tool": "*", "does": "run", "read_only": "on", "first": "on"}
+    tests = {"pointer": ["/a", "", ""], "test": ["equals"] * 3, "value": ["3", "", ""]}
+    assert (await asked.post("/rules", run | tests, PAGE)).status == 303
+    top = engine.rules.listed(ALWAYS)[0]
+    assert (top.action, top.read_only, top.when) == ("run", True, {"/a": {"equals": 3}})
 
-        page = (await asked.get(f"/rules?edit={rule.id}", PAGE)).body.decode()
-        assert f'action="/rules/{rule.id}"' in joined_tags(page)
-        assert "Change the rule" in page
-        await asked.post(f"/rules/{rule.id}/switch", {"enabled": "false"}, PAGE)
-        assert (await asked.post(f"/rules/{rule.id}", FORM | {"reason": "B."}, PAGE)).status == 303
-        now = engine.rules.rule(ALWAYS, rule.id)
-        assert (now.text, now.enabled) == ("B.", False), "editing switches nothing on"
-        assert (await asked.post(f"/rules/{rule.id}/move", {"place": "0"}, PAGE)).status == 303
-        assert engine.rules.listed(ALWAYS)[0].id == rule.id
-        gone = await asked.post(f"/rules/{rule.id}/delete", {"x": ""}, PAGE)
-        assert gone.header("location") == f"/rules?deleted={rule.id}"
-        page = (await asked.get(f"/rules?deleted={rule.id}", PAGE)).body.decode()
-        assert f'action="/rules/{rule.id}/restore"' in joined_tags(page)
-        assert (await asked.post(f"/rules/{rule.id}/restore", {"x": ""}, PAGE)).status == 303
-        assert engine.rules.listed(ALWAYS)[0].id == rule.id
-
-
-async def test_what_is_refused_stays_in_the_form(tmp_path: Path) -> None:
-    async with running(tmp_path, environment={"MY_API_KEY": CANARY}) as engine:
-        asked = Asked(engine)
-        half = FORM | {"pointer": ["/a"], "test": ["equals"], "value": [""]}
-        told = await asked.post("/rules", half, PAGE)
-        page = told.body.decode()
-        assert told.status == 422
-        assert "Enter a value to compare /a with" in page
-        assert 'value="/a"' in joined_tags(page)
-        assert "No sums.</textarea>" in page
-        for path in ("/rules", "/rules/look"):
-            key = (await asked.post(path, FORM | {"reason": CANARY}, PAGE)).body.decode()
-            assert "contains the value of a key" in key
-            assert CANARY not in key
-        assert engine.rules.version == 0
+    page = (await asked.get(f"/rules?edit={rule.id}", PAGE)).body.decode()
+    assert f'action="/rules/{rule.id}"' in joined_tags(page)
+    assert "Change the rule" in page
+    await asked.post(f"/rules/{rule.id}/switch", {"enabled": "false"}, PAGE)
+    assert (await asked.post(f"/rules/{rule.id}", FORM | {"reason": "B."}, PAGE)).status == 303
+    now = engine.rules.rule(ALWAYS, rule.id)
+    assert (now.text, now.enabled) == ("B.", False), "editing switches nothing on"
+    assert (await asked.post(f"/rules/{rule.id}/move", {"place": "0"}, PAGE)).status == 303
+    assert engine.rules.listed(ALWAYS)[0].id == rule.id
+    gone = await asked.post(f"/rules/{rule.id}/delete", {"x": ""}, PAGE)
+    assert gone.header("location") == f"/rules?deleted={rule.id}"
+    page = (await asked.get(f"/rules?deleted={rule.id}", PAGE)).body.decode()
+    assert f'action="/rules/{rule.id}/restore"' in joined_tags(page)
+    assert (await asked.post(f"/rules/{rule.id}/restore", {"x": ""}, PAGE)).status == 303
+    assert engine.rules.listed(ALWAYS)[0].id == rule.id
 
 
-async def test_a_changed_tool_is_shown_and_renewed(tmp_path: Path) -> None:
+async def test_what_is_refused_stays_in_the_form(start_engine: StartEngine) -> None:
+    engine = await start_engine(environment={"MY_API_KEY": CANARY})
+    asked = Asked(engine)
+    half = FORM | {"pointer": ["/a"], "test": ["equals"], "value": [""]}
+    told = await asked.post("/rules", half, PAGE)
+    page = told.body.decode()
+    assert told.status == 422
+    assert "Enter a value to compare /a with" in page
+    assert 'value="/a"' in joined_tags(page)
+    assert "No sums.</textarea>" in page
+    for path in ("/rules", "/rules/look"):
+        key = (await asked.post(path, FORM | {"reason": CANARY}, PAGE)).body.decode()
+        assert "contains the value of a key" in key
+        assert CANARY not in key
+    assert engine.rules.version == 0
+
+
+async def test_a_changed_tool_is_shown_and_renewed(start_engine: StartEngine) -> None:
     tool = Tool("mine", "One.", {"type": "object", "properties": {}}, "mock", {"result": "x"})
-    async with running(tmp_path) as engine:
-        asked = Asked(engine)
-        await engine.library.save(tool, 1)
-        rule = data(await asked.post("/rules", {"tool": "mine", "action": "run"}, JSON))
-        assert b"applies to mine" in (await asked.get("/rules", PAGE)).body
-        await engine.library.save(Tool(**{**vars(tool), "description": "Two."}), 2)
-        page = (await asked.get("/rules", PAGE)).body.decode()
-        assert "changed since, needs approval: mine" in page
-        assert f'action="/rules/{rule["id"]}/renew"' in joined_tags(page)
-        renewed = await asked.post(f"/rules/{rule['id']}/renew", {}, JSON)
-        assert data(renewed)["bound"] == {"mine": "same"}
+    engine = await start_engine()
+    asked = Asked(engine)
+    await engine.library.save(tool, 1)
+    rule = data(await asked.post("/rules", {"tool": "mine", "action": "run"}, JSON))
+    assert b"applies to mine" in (await asked.get("/rules", PAGE)).body
+    await engine.library.save(Tool(**{**vars(tool), "description": "Two."}), 2)
+    page = (await asked.get("/rules", PAGE)).body.decode()
+    assert "changed since, needs approval: mine" in page
+    assert f'action="/rules/{rule["id"]}/renew"' in joined_tags(page)
+    renewed = await asked.post(f"/rules/{rule['id']}/renew", {}, JSON)
+    assert data(renewed)["bound"] == {"mine": "same"}
 
 
-async def test_a_new_rule_decides_what_waits_in_its_session(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        asked = Asked(engine)
-        session_id = await begun(engine, ["calculator"])
-        await engine.runner.prompt(session_id, "What is 2 + 2? Use the calculator.")
-        session = await rested(engine, session_id)
-        assert session.state == "waiting"
-        always = {"tool": "calculator", "action": "deny", "text": "No."}
-        await asked.post("/rules", always, JSON)
-        assert (await rested(engine, session_id)).state == "waiting", "not what came before it"
-        own = await asked.post(f"/sessions/{session_id}/rules", FORM, HTMX, PAGE)
-        assert own.status == 200
-        session = await rested(engine, session_id)
-        decided = session.turns[0].calls[0].decided
-        assert decided is not None
-        assert (decided.by, decided.decision, decided.text) == ("rule", "deny", "No sums.")
+async def test_a_new_rule_decides_what_waits_in_its_session(engine: Engine) -> None:
+    asked = Asked(engine)
+    session_id = await create_session(engine, ["calculator"])
+    await engine.runner.prompt(session_id, "What is 2 + 2? Use the calculator.")
+    session = await wait_while_running(engine, session_id)
+    assert session.state == "waiting"
+    always = {"tool": "calculator", "action": "deny", "text": "No."}
+    await asked.post("/rules", always, JSON)
+    assert (await wait_while_running(engine, session_id)).state == "waiting", (
+        "not what came before it"
+    )
+    own = await asked.post(f"/sessions/{session_id}/rules", FORM, HTMX, PAGE)
+    assert own.status == 200
+    session = await wait_while_running(engine, session_id)
+    decided = session.turns[0].calls[0].decided
+    assert decided is not None
+    assert (decided.by, decided.decision, decided.text) == ("rule", "deny", "No sums.")
 
 
-async def test_setup_hears_of_every_change_in_every_tab(tmp_path: Path) -> None:
+async def test_setup_hears_of_every_change_in_every_tab(start_engine: StartEngine) -> None:
     target = '<hx-partial hx-target="#session-rules" hx-swap="innerMorph">'
-    async with running(tmp_path) as engine:
-        asked, site = Asked(engine), Site(engine, ENV)
-        session_id = await begun(engine, ["calculator"])
-        page = (await asked.get(f"/sessions/{session_id}", PAGE)).body.decode()
-        assert re.search(r'id="session-rules"[^>]*hx-morph-skip>\s*<div class="rulesin">', page)
-        assert f"rules={engine.rules.version}" in page
-        tab = Cursor(engine.sessions.position, -1, rules=engine.rules.version)
-        script = Cursor(-1, 1, by_seq=True)
-        assert target not in await _next(site, session_id, tab, slow=True)
-        version = engine.sessions.list_version
-        rule = await engine.rules.add(session_id, Rule("calculator", "deny"), ())
-        assert await engine.sessions.wait(engine.sessions.position, version, 5), "the stream wakes"
-        sent = await _next(site, session_id, tab, slow=False)
-        assert (sent.count(target), f'id="rule-{rule.id}"' in sent) == (1, True)
-        assert target not in await _next(site, session_id, tab, slow=True)
-        assert target not in await _next(site, session_id, script, slow=True)
-        await engine.rules.hand(session_id, rule.id, ALWAYS)
-        sent = await _next(site, session_id, tab, slow=False)
-        assert f"/rules/{rule.id}/here" in sent
-        assert 'class="tag">always' in sent
-        late = Cursor(engine.sessions.position, -1)
-        assert target in await _next(site, session_id, late, slow=False), "a page of before it"
-        back = await asked.post(f"/sessions/{session_id}/rules/{rule.id}/here", {}, JSON)
-        assert (back.status, engine.rules.listed(ALWAYS)) == (200, ())
+    engine = await start_engine()
+    asked, site = Asked(engine), Site(engine, ENV)
+    session_id = await create_session(engine, ["calculator"])
+    page = (await asked.get(f"/sessions/{session_id}", PAGE)).body.decode()
+    assert re.search(r'id="session-rules"[^>]*hx-morph-skip>\s*<div class="rulesin">', page)
+    assert f"rules={engine.rules.version}" in page
+    tab = Cursor(engine.sessions.position, -1, rules=engine.rules.version)
+    script = Cursor(-1, 1, by_seq=True)
+    assert target not in await _next(site, session_id, tab, slow=True)
+    version = engine.sessions.list_version
+    rule = await engine.rules.add(session_id, Rule("calculator", "deny"), ())
+    assert await engine.sessions.wait(engine.sessions.position, version, 5), "the stream wakes"
+    sent = await _next(site, session_id, tab, slow=False)
+    assert (sent.count(target), f'id="rule-{rule.id}"' in sent) == (1, True)
+    assert target not in await _next(site, session_id, tab, slow=True)
+    assert target not in await _next(site, session_id, script, slow=True)
+    await engine.rules.hand(session_id, rule.id, ALWAYS)
+    sent = await _next(site, session_id, tab, slow=False)
+    assert f"/rules/{rule.id}/here" in sent
+    assert 'class="tag">always' in sent
+    late = Cursor(engine.sessions.position, -1)
+    assert target in await _next(site, session_id, late, slow=False), "a page of before it"
+    back = await asked.post(f"/sessions/{session_id}/rules/{rule.id}/here", {}, JSON)
+    assert (back.status, engine.rules.listed(ALWAYS)) == (200, ())
 
 
-async def test_setup_without_a_script_leads_back_to_it(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        asked = Asked(engine)
-        session_id = await begun(engine, rules=[Rule("x", "deny"), Rule("y", "ask")])
-        x, y = engine.rules.listed(session_id)
-        path, setup = f"/sessions/{session_id}/rules", f"/sessions/{session_id}?tab=setup"
-        moved = await asked.post(f"{path}/{y.id}/move", {"at": "setup", "place": "0"}, PAGE)
-        assert moved.header("location") == f"{setup}#rule-{y.id}"
-        assert [one.id for one in engine.rules.listed(session_id)] == [y.id, x.id]
-        drawn = await asked.post(f"{path}/{y.id}/delete", {"at": "setup"}, HTMX, PAGE)
-        assert f'action="{path}/{y.id}/restore?at=setup"' in drawn.body.decode()
-        back = await asked.post(f"{path}/{y.id}/restore?at=setup", {"x": ""}, PAGE)
-        assert back.header("location") == f"{setup}#rule-{y.id}"
+async def test_setup_without_a_script_leads_back_to_it(engine: Engine) -> None:
+    asked = Asked(engine)
+    session_id = await create_session(engine, rules=[Rule("x", "deny"), Rule("y", "ask")])
+    x, y = engine.rules.listed(session_id)
+    path, setup = f"/sessions/{session_id}/rules", f"/sessions/{session_id}?tab=setup"
+    moved = await asked.post(f"{path}/{y.id}/move", {"at": "setup", "place": "0"}, PAGE)
+    assert moved.header("location") == f"{setup}#rule-{y.id}"
+    assert [one.id for one in engine.rules.listed(session_id)] == [y.id, x.id]
+    drawn = await asked.post(f"{path}/{y.id}/delete", {"at": "setup"}, HTMX, PAGE)
+    assert f'action="{path}/{y.id}/restore?at=setup"' in drawn.body.decode()
+    back = await asked.post(f"{path}/{y.id}/restore?at=setup", {"x": ""}, PAGE)
+    assert back.header("location") == f"{setup}#rule-{y.id}"
 
 
-async def test_what_is_gone_is_said_beside_the_list_as_it_is(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        asked = Asked(engine)
-        gone = data(await asked.post("/rules", {"tool": "x", "action": "run"}, JSON))["id"]
-        kept = data(await asked.post("/rules", {"tool": "y", "action": "deny"}, JSON))["id"]
-        await asked.post(f"/rules/{gone}/delete", {}, JSON)
-        for act, fields in (("/switch", {"enabled": "false"}), ("/move", {"place": "1"}),
-                            ("/delete", {}), ("", FORM)):  # fmt: skip
-            told = await asked.post(f"/rules/{gone}{act}", fields, PAGE)
-            assert told.status == 404
-            assert "This rule no longer exists" in told.body.decode()
-            assert f'id="rule-{kept}"' in told.body.decode()
-        assert f'id="rule-{kept}"' in (await asked.get(f"/rules?edit={gone}", PAGE)).body.decode()
+async def test_what_is_gone_is_said_beside_the_list_as_it_is(engine: Engine) -> None:
+    asked = Asked(engine)
+    gone = data(await asked.post("/rules", {"tool": "x", "action": "run"}, JSON))["id"]
+    kept = data(await asked.post("/rules", {"tool": "y", "action": "deny"}, JSON))["id"]
+    await asked.post(f"/rules/{gone}/delete", {}, JSON)
+    for act, fields in (("/switch", {"enabled": "false"}), ("/move", {"place": "1"}),
+                        ("/delete", {}), ("", FORM)):  # fmt: skip
+        told = await asked.post(f"/rules/{gone}{act}", fields, PAGE)
+        assert told.status == 404
+        assert "This rule no longer exists" in told.body.decode()
+        assert f'id="rule-{kept}"' in told.body.decode()
+    assert f'id="rule-{kept}"' in (await asked.get(f"/rules?edit={gone}", PAGE)).body.decode()
 
 
-async def test_the_form_says_what_would_never_hold(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        asked = Asked(engine)
-        nothing = await asked.post("/rules", {"tool": "*"}, PAGE)
-        assert (nothing.status, data(await asked.get("/rules", JSON))) == (422, [])
-        assert "Choose an action" in nothing.body.decode()
-        typed = {**FORM, "tool": "get_weather", "pointer": "/citty", "test": "equals"}
-        typed["value"] = "Paris"
-        told = await asked.post("/rules/look", typed, PAGE, HTMX)
-        assert "get_weather has no /citty; it has city" in told.body.decode()
-        assert '<option value="/city">' in told.body.decode()
-        half = await asked.post("/rules/look", {**typed, "value": ""}, PAGE, HTMX)
-        assert '<option value="/city">' in half.body.decode()
-        # Behind one that always decides before it: written before that by one button.
-        await asked.post("/rules", {"tool": "y", "action": "deny"}, JSON)
-        await asked.post("/rules", {"tool": "*", "action": "deny"}, JSON)
-        told = await asked.post("/rules/look", FORM, PAGE, HTMX)
-        assert 'name="before" value="1">Add it before rule 2<' in joined_tags(told.body.decode())
-        await asked.post("/rules", {**FORM, "before": "1"}, PAGE)
-        assert [one["tool"] for one in data(await asked.get("/rules", JSON))] == [
-            "y", "calculator", "*"
-        ]  # fmt: skip
-        # A fault is the whole answer.
-        both = {"tool": "x", "action": "answer", "fault": "error", "text": "so"}
-        assert (await asked.post("/rules", both, JSON)).status == 422
+async def test_the_form_says_what_would_never_hold(engine: Engine) -> None:
+    asked = Asked(engine)
+    nothing = await asked.post("/rules", {"tool": "*"}, PAGE)
+    assert (nothing.status, data(await asked.get("/rules", JSON))) == (422, [])
+    assert "Choose an action" in nothing.body.decode()
+    typed = {**FORM, "tool": "get_weather", "pointer": "/citty", "test": "equals"}
+    typed["value"] = "Paris"
+    told = await asked.post("/rules/look", typed, PAGE, HTMX)
+    assert "get_weather has no /citty; it has city" in told.body.decode()
+    assert '<option value="/city">' in told.body.decode()
+    half = await asked.post("/rules/look", {**typed, "value": ""}, PAGE, HTMX)
+    assert '<option value="/city">' in half.body.decode()
+    # Behind one that always decides before it: written before that by one button.
+    await asked.post("/rules", {"tool": "y", "action": "deny"}, JSON)
+    await asked.post("/rules", {"tool": "*", "action": "deny"}, JSON)
+    told = await asked.post("/rules/look", FORM, PAGE, HTMX)
+    assert 'name="before" value="1">Add it before rule 2<' in joined_tags(told.body.decode())
+    await asked.post("/rules", {**FORM, "before": "1"}, PAGE)
+    assert [one["tool"] for one in data(await asked.get("/rules", JSON))] == [
+        "y", "calculator", "*"
+    ]  # fmt: skip
+    # A fault is the whole answer.
+    both = {"tool": "x", "action": "answer", "fault": "error", "text": "so"}
+    assert (await asked.post("/rules", both, JSON)).status == 422
 
 
-async def test_a_form_that_is_out_of_date_replaces_nothing_unread(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        asked = Asked(engine)
-        made = data(await asked.post("/rules", {"tool": "w", "action": "run"}, JSON))
-        page = (await asked.get(f"/rules?edit={made['id']}", PAGE)).body.decode()
-        assert f'name="base" value="{made["base"]}"' in joined_tags(page)
-        here, form = f"/rules/{made['id']}", FORM | {"tool": "w", "does": "run"}
-        denies = data(await asked.post(here, {"tool": "w", "action": "deny"}, JSON))
-        stale = await asked.post(here, form | {"base": made["base"]}, PAGE)
-        page = stale.body.decode()
-        assert (stale.status, "It is now “deny w”" in page) == (409, True)
-        body = {"tool": "w", "action": "run", "base": made["base"]}
-        assert (await asked.post(here, body, JSON)).status == 409
-        assert engine.rules.listed(ALWAYS)[0].action == "deny"
-        assert f'name="base" value="{denies["base"]}"' in joined_tags(page)
-        again = await asked.post(here, form | {"base": denies["base"]}, PAGE)
-        assert (again.status, engine.rules.listed(ALWAYS)[0].action) == (303, "run")
+async def test_a_form_that_is_out_of_date_replaces_nothing_unread(engine: Engine) -> None:
+    asked = Asked(engine)
+    made = data(await asked.post("/rules", {"tool": "w", "action": "run"}, JSON))
+    page = (await asked.get(f"/rules?edit={made['id']}", PAGE)).body.decode()
+    assert f'name="base" value="{made["base"]}"' in joined_tags(page)
+    here, form = f"/rules/{made['id']}", FORM | {"tool": "w", "does": "run"}
+    denies = data(await asked.post(here, {"tool": "w", "action": "deny"}, JSON))
+    stale = await asked.post(here, form | {"base": made["base"]}, PAGE)
+    page = stale.body.decode()
+    assert (stale.status, "It is now “deny w”" in page) == (409, True)
+    body = {"tool": "w", "action": "run", "base": made["base"]}
+    assert (await asked.post(here, body, JSON)).status == 409
+    assert engine.rules.listed(ALWAYS)[0].action == "deny"
+    assert f'name="base" value="{denies["base"]}"' in joined_tags(page)
+    again = await asked.post(here, form | {"base": denies["base"]}, PAGE)
+    assert (again.status, engine.rules.listed(ALWAYS)[0].action) == (303, "run")
 
 
-async def test_undo_says_where_the_rule_stands_now(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        asked = Asked(engine)
-        for headers, said in (((JSON,), "“deny w”"), ((PAGE,), "/rules?moved=1#rule-")):
-            rule = data(await asked.post("/rules", {"tool": "w", "action": "run"}, JSON))
-            await asked.post(f"/rules/{rule['id']}/delete", {}, JSON)
-            await asked.post("/rules", {"tool": "w", "action": "deny"}, JSON)
-            told = await asked.post(f"/rules/{rule['id']}/restore", {"x": ""}, *headers)
-            where = told.header("location") if told.status == 303 else data(told)["note"]
-            assert said in str(where)
-        assert (
-            "The rule was restored below" in (await asked.get("/rules?moved=1", PAGE)).body.decode()
-        )
+async def test_undo_says_where_the_rule_stands_now(engine: Engine) -> None:
+    asked = Asked(engine)
+    for headers, said in (((JSON,), "“deny w”"), ((PAGE,), "/rules?moved=1#rule-")):
+        rule = data(await asked.post("/rules", {"tool": "w", "action": "run"}, JSON))
+        await asked.post(f"/rules/{rule['id']}/delete", {}, JSON)
+        await asked.post("/rules", {"tool": "w", "action": "deny"}, JSON)
+        told = await asked.post(f"/rules/{rule['id']}/restore", {"x": ""}, *headers)
+        where = told.header("location") if told.status == 303 else data(told)["note"]
+        assert said in str(where)
+    assert "The rule was restored below" in (await asked.get("/rules?moved=1", PAGE)).body.decode()
 
 
-async def test_undo_of_a_rule_for_always_stays_on_the_page_of_the_session(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        asked = Asked(engine)
-        one = data(await asked.post("/rules", {"tool": "x", "action": "run"}, JSON))["id"]
-        told = await asked.post(f"/rules/{one}/delete", {}, PAGE, HTMX)
-        assert (told.status, told.header("hx-redirect")) == (200, None)
-        assert "The rule was deleted." in told.body.decode()
-        assert f'action="/rules/{one}/restore"' in told.body.decode()
-        back = await asked.post(f"/rules/{one}/restore", {}, PAGE, HTMX)
-        assert "From now on: run x." in back.body.decode()
+async def test_undo_of_a_rule_for_always_stays_on_the_page_of_the_session(engine: Engine) -> None:
+    asked = Asked(engine)
+    one = data(await asked.post("/rules", {"tool": "x", "action": "run"}, JSON))["id"]
+    told = await asked.post(f"/rules/{one}/delete", {}, PAGE, HTMX)
+    assert (told.status, told.header("hx-redirect")) == (200, None)
+    assert "The rule was deleted." in told.body.decode()
+    assert f'action="/rules/{one}/restore"' in told.body.decode()
+    back = await asked.post(f"/rules/{one}/restore", {}, PAGE, HTMX)
+    assert "From now on: run x." in back.body.decode()

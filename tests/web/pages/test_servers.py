@@ -5,13 +5,13 @@ from __future__ import annotations
 import html
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from playground.core.servers import Server, fingerprint
-from tests.engine.running import running
+from playground.engine.engine import Engine
+from tests.engines import StartEngine
 from tests.executors.mcp_servers import by_stdio
 from tests.markup import joined_tags
 from tests.web.asking import JSON, PAGE
@@ -25,101 +25,99 @@ def data(told: Any) -> Any:
     return json.loads(told.body)
 
 
-async def test_a_server_from_the_form_to_its_tools(tmp_path: Path) -> None:
+async def test_a_server_from_the_form_to_its_tools(start_engine: StartEngine) -> None:
     server = by_stdio("fine")
     line = f"'{server.command}' {server.args[0]} 'fine'"
-    async with running(tmp_path) as engine:
-        asked = Asked(engine)
-        assert b"No servers yet" in (await asked.get("/servers", PAGE)).body
-        assert (await asked.get("/servers?new=1", PAGE)).status == 200
-        made = await asked.post("/servers", {"name": "fine", "line": line}, PAGE)
-        assert (made.status, made.header("location")) == (303, "/servers/fine")
-        assert (await engine.servers.get("fine")).server == server
+    engine = await start_engine()
+    asked = Asked(engine)
+    assert b"No servers yet" in (await asked.get("/servers", PAGE)).body
+    assert (await asked.get("/servers?new=1", PAGE)).status == 200
+    made = await asked.post("/servers", {"name": "fine", "line": line}, PAGE)
+    assert (made.status, made.header("location")) == (303, "/servers/fine")
+    assert (await engine.servers.get("fine")).server == server
 
-        page = (await asked.get("/servers/fine", PAGE)).body.decode()
-        for word in (server.command, *server.args):
-            assert f'<code class="word">{html.escape(word)}</code>' in page
-        assert "not accepted" in page
-        assert "List tools" not in page
-        early = await asked.post("/servers/fine/list", {"x": ""}, PAGE)
-        assert (early.status, b"was not accepted yet" in early.body) == (422, True)
+    page = (await asked.get("/servers/fine", PAGE)).body.decode()
+    for word in (server.command, *server.args):
+        assert f'<code class="word">{html.escape(word)}</code>' in page
+    assert "not accepted" in page
+    assert "List tools" not in page
+    early = await asked.post("/servers/fine/list", {"x": ""}, PAGE)
+    assert (early.status, b"was not accepted yet" in early.body) == (422, True)
 
-        wrong = await asked.post("/servers/fine/accept", {"fingerprint": "0" * 64}, JSON)
-        assert (wrong.status, data(wrong)["fingerprint"]) == (409, fingerprint(server))
-        right = {"fingerprint": fingerprint(server)}
-        assert f'value="{right["fingerprint"]}"' in page
-        assert (await asked.post("/servers/fine/accept", right, PAGE)).status == 303
-        listed = await asked.post("/servers/fine/list", {"x": ""}, PAGE)
-        assert listed.header("location") == "/servers/fine#tools"
-        page = (await asked.get("/servers/fine", PAGE)).body.decode()
-        tool = next(one for one in data(await asked.get("/servers/fine", JSON))["tools"])
-        chosen = f"{tool['fingerprint']} {tool['name']}"
-        assert f'value="{chosen}" checked' in joined_tags(page)
-        taken = await asked.post("/servers/fine/take", {"tools": chosen}, PAGE)
-        assert taken.header("location") == "/servers/fine?taken=1#tools"
-        assert (await engine.library.tool("add")).config == {"server": "fine", "tool": "add"} | (
-            {"output_schema": tool["output_schema"]}
-        )
-        assert b"add in the library" in (await asked.get("/servers/fine?taken=1", PAGE)).body
-        none = await asked.post("/servers/fine/take", {"x": ""}, JSON)
-        assert (none.status, data(none)["error"]) == (422, "Choose the tools to add.")
-        old = await asked.post("/servers/fine/take", {"tools": ["0 say"]}, JSON)
-        assert old.status == 409
+    wrong = await asked.post("/servers/fine/accept", {"fingerprint": "0" * 64}, JSON)
+    assert (wrong.status, data(wrong)["fingerprint"]) == (409, fingerprint(server))
+    right = {"fingerprint": fingerprint(server)}
+    assert f'value="{right["fingerprint"]}"' in page
+    assert (await asked.post("/servers/fine/accept", right, PAGE)).status == 303
+    listed = await asked.post("/servers/fine/list", {"x": ""}, PAGE)
+    assert listed.header("location") == "/servers/fine#tools"
+    page = (await asked.get("/servers/fine", PAGE)).body.decode()
+    tool = next(one for one in data(await asked.get("/servers/fine", JSON))["tools"])
+    chosen = f"{tool['fingerprint']} {tool['name']}"
+    assert f'value="{chosen}" checked' in joined_tags(page)
+    taken = await asked.post("/servers/fine/take", {"tools": chosen}, PAGE)
+    assert taken.header("location") == "/servers/fine?taken=1#tools"
+    assert (await engine.library.tool("add")).config == {"server": "fine", "tool": "add"} | (
+        {"output_schema": tool["output_schema"]}
+    )
+    assert b"add in the library" in (await asked.get("/servers/fine?taken=1", PAGE)).body
+    none = await asked.post("/servers/fine/take", {"x": ""}, JSON)
+    assert (none.status, data(none)["error"]) == (422, "Choose the tools to add.")
+    old = await asked.post("/servers/fine/take", {"tools": ["0 say"]}, JSON)
+    assert old.status == 409
 
-        assert (await asked.post("/servers/fine/stop", {"x": ""}, PAGE)).status == 303
-        assert (await asked.post("/servers/fine/withdraw", {"x": ""}, PAGE)).status == 303
-        assert data(await asked.get("/servers/fine", JSON))["accepted"] is False
-        gone = await asked.post("/servers/fine/delete", {"x": ""}, PAGE)
-        assert gone.header("location") == "/servers"
-        assert (await asked.get("/servers/fine", JSON)).status == 404
-
-
-async def test_a_listing_that_failed_is_not_called_missing(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        asked = Asked(engine)
-        await engine.servers.save(Server("gone", "/no/such/program", ()))
-        row = await engine.servers.get("gone")
-        accepted = {"fingerprint": fingerprint(row.server)}
-        assert (await asked.post("/servers/gone/accept", accepted, PAGE)).status == 303
-        assert b"Tools are not listed yet." in (await asked.get("/servers/gone", PAGE)).body
-        await asked.post("/servers/gone/list", {"x": ""}, PAGE)
-        page = (await asked.get("/servers/gone", PAGE)).body
-        assert b"No tools listed: see the error above." in page
+    assert (await asked.post("/servers/fine/stop", {"x": ""}, PAGE)).status == 303
+    assert (await asked.post("/servers/fine/withdraw", {"x": ""}, PAGE)).status == 303
+    assert data(await asked.get("/servers/fine", JSON))["accepted"] is False
+    gone = await asked.post("/servers/fine/delete", {"x": ""}, PAGE)
+    assert gone.header("location") == "/servers"
+    assert (await asked.get("/servers/fine", JSON)).status == 404
 
 
-async def test_a_script_keeps_and_reads_servers(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        asked = Asked(engine)
-        body = {"name": "far", "url": "https://mcp.example/x", "headers": {"x-a": "${A_KEY}"}}
-        made = await asked.post("/servers", body, JSON)
-        assert (made.status, made.header("location")) == (201, "/servers/far")
-        told = data(made)
-        assert (told["state"], told["accepted"], told["private"]) == ("new", False, False)
-        assert told["missing"] == ["A_KEY"]
-        assert [one["name"] for one in data(await asked.get("/servers", JSON))] == ["far"]
-        again = await asked.post("/servers", {**body, "url": "https://mcp.example/y"}, JSON)
-        assert data(again)["url"] == "https://mcp.example/y", "a script writes over its own"
-        page = (await asked.get("/servers/far", PAGE)).body.decode()
-        assert '<code class="word">https://mcp.example/y</code>' in page
-        assert "x-a: ${A_KEY}" in page
-        assert "public addresses only" in page
-        edit = (await asked.get("/servers/far?edit=1", PAGE)).body.decode()
-        assert 'value="https://mcp.example/y"' in edit
+async def test_a_listing_that_failed_is_not_called_missing(engine: Engine) -> None:
+    asked = Asked(engine)
+    await engine.servers.save(Server("gone", "/no/such/program", ()))
+    row = await engine.servers.get("gone")
+    accepted = {"fingerprint": fingerprint(row.server)}
+    assert (await asked.post("/servers/gone/accept", accepted, PAGE)).status == 303
+    assert b"Tools are not listed yet." in (await asked.get("/servers/gone", PAGE)).body
+    await asked.post("/servers/gone/list", {"x": ""}, PAGE)
+    page = (await asked.get("/servers/gone", PAGE)).body
+    assert b"No tools listed: see the error above." in page
 
 
-async def test_what_is_hidden_is_exposed_and_markup_is_text(tmp_path: Path) -> None:
+async def test_a_script_keeps_and_reads_servers(engine: Engine) -> None:
+    asked = Asked(engine)
+    body = {"name": "far", "url": "https://mcp.example/x", "headers": {"x-a": "${A_KEY}"}}
+    made = await asked.post("/servers", body, JSON)
+    assert (made.status, made.header("location")) == (201, "/servers/far")
+    told = data(made)
+    assert (told["state"], told["accepted"], told["private"]) == ("new", False, False)
+    assert told["missing"] == ["A_KEY"]
+    assert [one["name"] for one in data(await asked.get("/servers", JSON))] == ["far"]
+    again = await asked.post("/servers", {**body, "url": "https://mcp.example/y"}, JSON)
+    assert data(again)["url"] == "https://mcp.example/y", "a script writes over its own"
+    page = (await asked.get("/servers/far", PAGE)).body.decode()
+    assert '<code class="word">https://mcp.example/y</code>' in page
+    assert "x-a: ${A_KEY}" in page
+    assert "public addresses only" in page
+    edit = (await asked.get("/servers/far?edit=1", PAGE)).body.decode()
+    assert 'value="https://mcp.example/y"' in edit
+
+
+async def test_what_is_hidden_is_exposed_and_markup_is_text(start_engine: StartEngine) -> None:
     words = ("-c", "echo\u200b a\u202eb", "<script>x</script>", "", "two\nlines")
-    async with running(tmp_path) as engine:
-        asked = Asked(engine)
-        await engine.servers.save(Server("odd", "/bin/sh", words, {"A": "b\u00a0c"}))
-        page = (await asked.get("/servers/odd", PAGE)).body.decode()
-        assert "echo\\u200b a\\u202eb" in page
-        assert "two\\nlines" in page
-        assert "A=b\\u00a0c" in page
-        assert "<li><small>empty</small></li>" in page
-        assert "&lt;script&gt;x&lt;/script&gt;" in page
-        assert "<script>x" not in page
-        assert "characters here are hidden or unusual" in page
+    engine = await start_engine()
+    asked = Asked(engine)
+    await engine.servers.save(Server("odd", "/bin/sh", words, {"A": "b\u00a0c"}))
+    page = (await asked.get("/servers/odd", PAGE)).body.decode()
+    assert "echo\\u200b a\\u202eb" in page
+    assert "two\\nlines" in page
+    assert "A=b\\u00a0c" in page
+    assert "<li><small>empty</small></li>" in page
+    assert "&lt;script&gt;x&lt;/script&gt;" in page
+    assert "<script>x" not in page
+    assert "characters here are hidden or unusual" in page
 
 
 @pytest.mark.parametrize(
@@ -134,71 +132,70 @@ async def test_what_is_hidden_is_exposed_and_markup_is_text(tmp_path: Path) -> N
     ],
 )
 async def test_what_is_refused_stays_in_the_form(
-    tmp_path: Path, typed: dict[str, str], words: str
+    typed: dict[str, str], words: str, start_engine: StartEngine
 ) -> None:
-    async with running(tmp_path, environment={"MY_API_KEY": CANARY}) as engine:
-        await engine.servers.save(Server("taken", "x"))
-        told = await Asked(engine).post("/servers", typed, PAGE)
-        assert told.status == 422
-        page = told.body.decode()
-        assert words in page
-        assert f'value="{typed["name"]}"' in page
-        assert CANARY not in page
-        assert [one.server.name for one in await engine.servers.all()] == ["taken"]
+    engine = await start_engine(environment={"MY_API_KEY": CANARY})
+    await engine.servers.save(Server("taken", "x"))
+    told = await Asked(engine).post("/servers", typed, PAGE)
+    assert told.status == 422
+    page = told.body.decode()
+    assert words in page
+    assert f'value="{typed["name"]}"' in page
+    assert CANARY not in page
+    assert [one.server.name for one in await engine.servers.all()] == ["taken"]
 
 
-async def test_a_changed_tool_is_shown_with_what_is_new(tmp_path: Path) -> None:
+async def test_a_changed_tool_is_shown_with_what_is_new(start_engine: StartEngine) -> None:
     server = by_stdio("turncoat")
-    async with running(tmp_path) as engine:
-        asked = Asked(engine)
-        await engine.servers.save(server)
-        await engine.servers.accept("turncoat", fingerprint(server))
-        shown = await engine.servers.list_tools("turncoat")
-        assert shown.offered[0].listed is not None
-        await engine.servers.take("turncoat", [("t", shown.offered[0].listed.fingerprint)])
-        tool = await engine.library.tool("t")
-        await engine.library.save(tool.__class__(**{**vars(tool), "description": "Older."}), 1)
-        await engine.library.save_server(
-            server, type(shown.accepted)(fingerprint(server), {"t": "0" * 64, "z": "1"}), 1
-        )
-        page = (await asked.get("/servers/turncoat", PAGE)).body.decode()
-        assert '<code class="line old">- Older.</code>' in page
-        assert '<code class="line new">+ A tool.</code>' in page
-        assert "no longer lists this tool" in page
-        checkbox = page.partition('name="tools"')[2].partition(">")[0]
-        assert "checked" not in checkbox, "a change is not accepted by the way"
+    engine = await start_engine()
+    asked = Asked(engine)
+    await engine.servers.save(server)
+    await engine.servers.accept("turncoat", fingerprint(server))
+    shown = await engine.servers.list_tools("turncoat")
+    assert shown.offered[0].listed is not None
+    await engine.servers.take("turncoat", [("t", shown.offered[0].listed.fingerprint)])
+    tool = await engine.library.tool("t")
+    await engine.library.save(tool.__class__(**{**vars(tool), "description": "Older."}), 1)
+    await engine.library.save_server(
+        server, type(shown.accepted)(fingerprint(server), {"t": "0" * 64, "z": "1"}), 1
+    )
+    page = (await asked.get("/servers/turncoat", PAGE)).body.decode()
+    assert '<code class="line old">- Older.</code>' in page
+    assert '<code class="line new">+ A tool.</code>' in page
+    assert "no longer lists this tool" in page
+    checkbox = page.partition('name="tools"')[2].partition(">")[0]
+    assert "checked" not in checkbox, "a change is not accepted by the way"
 
 
-async def test_times_of_a_server_are_set_in_its_form(tmp_path: Path) -> None:
-    async with running(tmp_path) as engine:
-        asked = Asked(engine)
-        form = {"name": "slow", "line": "npx slow", "start_s": "120", "call_s": " 0.5 "}
-        assert (await asked.post("/servers", form, PAGE)).status == 303
-        saved = data(await asked.get("/servers/slow", JSON))
-        assert (saved["start_s"], saved["call_s"]) == (120, 0.5)
-        page = (await asked.get("/servers/slow", PAGE)).body.decode()
-        assert "up to 120 s to start and list tools, up to 0.5 s for a call" in page
-        editor = (await asked.get("/servers/slow?edit=1", PAGE)).body.decode()
-        assert re.search(r'name="start_s"[^>]*value="120"', editor)
-        assert re.search(r'name="call_s"[^>]*value="0.5"', editor)
-        wrong = await asked.post("/servers", form | {"original": "slow", "call_s": "soon"}, PAGE)
-        assert (wrong.status, b"not a number of seconds" in wrong.body) == (422, True)
-        assert b'value="soon"' in wrong.body
-        far = await asked.post("/servers", form | {"original": "slow", "call_s": "inf"}, PAGE)
-        assert (far.status, b"call_s must be a number of seconds" in far.body) == (422, True)
-        usual = form | {"original": "slow", "start_s": "", "call_s": ""}
-        assert (await asked.post("/servers", usual, PAGE)).status == 303
-        page = (await asked.get("/servers/slow", PAGE)).body.decode()
-        assert "for a call" not in page
+async def test_times_of_a_server_are_set_in_its_form(engine: Engine) -> None:
+    asked = Asked(engine)
+    form = {"name": "slow", "line": "npx slow", "start_s": "120", "call_s": " 0.5 "}
+    assert (await asked.post("/servers", form, PAGE)).status == 303
+    saved = data(await asked.get("/servers/slow", JSON))
+    assert (saved["start_s"], saved["call_s"]) == (120, 0.5)
+    page = (await asked.get("/servers/slow", PAGE)).body.decode()
+    assert "up to 120 s to start and list tools, up to 0.5 s for a call" in page
+    editor = (await asked.get("/servers/slow?edit=1", PAGE)).body.decode()
+    assert re.search(r'name="start_s"[^>]*value="120"', editor)
+    assert re.search(r'name="call_s"[^>]*value="0.5"', editor)
+    wrong = await asked.post("/servers", form | {"original": "slow", "call_s": "soon"}, PAGE)
+    assert (wrong.status, b"not a number of seconds" in wrong.body) == (422, True)
+    assert b'value="soon"' in wrong.body
+    far = await asked.post("/servers", form | {"original": "slow", "call_s": "inf"}, PAGE)
+    assert (far.status, b"call_s must be a number of seconds" in far.body) == (422, True)
+    usual = form | {"original": "slow", "start_s": "", "call_s": ""}
+    assert (await asked.post("/servers", usual, PAGE)).status == 303
+    page = (await asked.get("/servers/slow", PAGE)).body.decode()
+    assert "for a call" not in page
 
 
 async def test_variable_that_is_not_set_leads_to_the_place_where_its_value_is_written(
-    tmp_path: Path,
+    start_engine: StartEngine,
 ) -> None:
-    async with running(tmp_path, environment={}) as engine:
-        asked = Asked(engine)
-        headers = {"X-User": "${LIBRECHAT_USER_ID}"}
-        await engine.servers.save(Server("books", url="https://h.example/mcp", headers=headers))
-        page = (await asked.get("/servers/books", PAGE)).body.decode()
-        assert "<code>LIBRECHAT_USER_ID</code> is not set in the environment" in page
-        assert '<a href="/servers/books?edit=1">enter the value</a>' in page
+    engine = await start_engine(environment={})
+    asked = Asked(engine)
+    headers = {"X-User": "${LIBRECHAT_USER_ID}"}
+    await engine.servers.save(Server("books", url="https://h.example/mcp", headers=headers))
+    page = (await asked.get("/servers/books", PAGE)).body.decode()
+    assert "<code>LIBRECHAT_USER_ID</code> is not set in the environment" in page
+    assert '<a href="/servers/books?edit=1">enter the value</a>' in page

@@ -15,7 +15,7 @@ from playground.exchange.export_formats import EXPORTS
 from tests.exchange.test_agents import CLAUDE_CODE
 from tests.factories import Log
 from tests.factories import settings as made
-from tests.served import Reached, rested, served
+from tests.servers import RunningServer, run_server_process, wait_for_session
 
 pytestmark = pytest.mark.anyio
 
@@ -26,11 +26,11 @@ PROMPT = f"hello {MOTTO} and {LOOKS_LIKE} <script>alert(1)</script>"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reached]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("share")
     (folder / ".env").write_text(f"HOUSE_MOTTO={MOTTO}\n")
     (folder / ".env").chmod(0o600)
-    with served(folder / "a.db", PLAYGROUND_PACE="0") as running:
+    with run_server_process(folder / "a.db", PLAYGROUND_PACE="0") as running:
         yield running
 
 
@@ -39,7 +39,7 @@ async def session_id(script: httpx.AsyncClient) -> str:
     made_one = await script.post("/sessions", json={"title": "A <b>title</b>", "tools": []})
     session_id: str = made_one.json()["id"]
     await script.post(f"/sessions/{session_id}/prompts", json={"text": PROMPT})
-    await rested(script, session_id)
+    await wait_for_session(script, session_id)
     return session_id
 
 

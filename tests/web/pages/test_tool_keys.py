@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
-
-from tests.served import Reached
-from tests.served_here import served_here
 
 pytestmark = pytest.mark.anyio
 
@@ -17,10 +13,8 @@ KEY = "canary-of-the-team"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reached]:
-    db = tmp_path_factory.mktemp("keys") / "a.db"
-    with served_here(db, TEAM_TOKEN=KEY, OPENAI_API_KEY=KEY) as reached:
-        yield reached
+def server_environment() -> dict[str, str]:
+    return {"TEAM_TOKEN": KEY, "OPENAI_API_KEY": KEY}
 
 
 def tool(name: str, port: int, key: str = "TEAM_TOKEN") -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.executors.mcp_servers import by_stdio
 from tests.markup import joined_tags
-from tests.served import Reached, rested
+from tests.servers import RunningServer, wait_for_session
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp", "script")]
 
@@ -41,7 +41,7 @@ SLOW = {"name": "slow", "config": {"result": "late", "delay_s": 600}}
 
 
 @pytest.fixture
-async def script(server: Reached) -> AsyncIterator[httpx.AsyncClient]:
+async def script(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
     async with server.client() as made:
         for tool in (MOCK, PERSON, SLOW):
             (await made.post("/tools", json=tool)).raise_for_status()
@@ -279,7 +279,7 @@ async def test_a_past_call_fills_the_form(
     made = await script.post("/sessions", json={"tools": ["count"], "tool_choice": "required"})
     id_ = made.json()["id"]
     await script.post(f"/sessions/{id_}/prompts", json={"text": "count"})
-    (call,) = (await rested(script, id_))["calls"]
+    (call,) = (await wait_for_session(script, id_))["calls"]
     html = (await page.get("/tools/count")).text
     key = re.search(rf'<option value="({id_}/\d+)"', html)
     assert key is not None

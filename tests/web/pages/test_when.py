@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.markup import joined_tags
-from tests.served import Reached, rested
+from tests.servers import RunningServer, wait_for_session
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ HTMX = {"hx-request": "true", "accept": "text/html"}
 
 
 @pytest.fixture
-async def script(server: Reached) -> AsyncIterator[httpx.AsyncClient]:
+async def script(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
     async with server.client() as made:
         (await made.post("/tools", json=NOTE)).raise_for_status()
         for listed in (await made.get("/rules")).json():
@@ -41,7 +41,7 @@ async def state_of_a_call(script: httpx.AsyncClient) -> tuple[str, list[Any]]:
     body = {"tools": ["note"], "tool_choice": "required"}
     session_id = (await script.post("/sessions", json=body)).json()["id"]
     await script.post(f"/sessions/{session_id}/prompts", json={"text": "Note it"})
-    folded = await rested(script, session_id)
+    folded = await wait_for_session(script, session_id)
     call = folded["calls"][0]
     return call["status"], call["result"]
 
@@ -87,7 +87,7 @@ async def test_what_cannot_be_set_is_said(script: httpx.AsyncClient) -> None:
     assert "mock · denied" in await page_of(script)
 
 
-async def test_the_forms_of_the_page(server: Reached, script: httpx.AsyncClient) -> None:
+async def test_the_forms_of_the_page(server: RunningServer, script: httpx.AsyncClient) -> None:
     async with server.page() as page:
         plain = await page.post("/tools/note/when", data={"when": "run", "when_text": ""})
         assert (plain.status_code, plain.headers["location"]) == (303, "/tools/note")
@@ -97,7 +97,7 @@ async def test_the_forms_of_the_page(server: Reached, script: httpx.AsyncClient)
 
 
 async def test_save_sends_it_along_and_keeps_what_was_chosen(
-    server: Reached, script: httpx.AsyncClient
+    server: RunningServer, script: httpx.AsyncClient
 ) -> None:
     fields = {"original": "note", "name": "note", "answered_by": "mock", "takes": "json",
               "now": "json", "face": "json", "parameters": '{"type":"object","properties":{}}',

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.markup import joined_tags
-from tests.served import rested
+from tests.servers import wait_for_session
 
 pytestmark = pytest.mark.anyio
 
@@ -20,7 +20,7 @@ async def asked(script: httpx.AsyncClient, prompt: str) -> str:
     made = (await script.post("/sessions", json={"max_retries": 0})).json()
     here = f"/sessions/{made['id']}"
     (await script.post(here + "/prompts", json={"text": prompt})).raise_for_status()
-    await rested(script, made["id"])
+    await wait_for_session(script, made["id"])
     return here
 
 
