@@ -30,6 +30,12 @@ WAIT_S = 40.0
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For clients that speak plain HTTP: reading the certificates would take each of them 25 ms."""
 
+StartServer = Callable[..., "RunningServer"]
+"""The fixture `start_server`; it takes what `run_server` takes."""
+
+StartServerProcess = Callable[..., "ServerProcess"]
+"""The fixture `start_server_process`; it takes what `run_server_process` takes."""
+
 CLEAN = ("PATH", "HOME", "LANG", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV")
 
 
@@ -143,13 +149,6 @@ def launch_server(db: Path, *words: str, **changes: str) -> ServerProcess:
         process.wait(END_S)
         raise AssertionError((db.parent / "server.log").read_text())
     return ServerProcess.from_line(line, process, db)
-
-
-StartServer = Callable[..., RunningServer]
-"""The fixture `start_server`."""
-
-StartServerProcess = Callable[..., ServerProcess]
-"""The fixture `start_server_process`."""
 
 
 @contextmanager
