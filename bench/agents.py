@@ -50,6 +50,16 @@ LONGEST_S = 180
 EDITED = "hue"
 """What a held call writes in the place of "color"."""
 
+_CODEX_EXEC = ("exec", "--skip-git-repo-check", "-s", "workspace-write", "-m", "gpt-5-codex")
+_OPENCODE_ENV = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+
+_CLAUDE = ("--allowedTools", "Read,Edit")
+_GEMINI = ("-m", "gemini-2.5-pro", "--yolo")
+_QWEN = ("--auth-type", "openai", "--yolo")
+
+KEY = "SCENARIO_API_KEY"
+"""The variable of our key for the simulator: it takes any."""
+
 
 @dataclass(frozen=True)
 class Agent:
@@ -262,12 +272,6 @@ class TappedAgent:
         return (sys.executable, "-m", "playground.cli", *words, *program, *own)
 
 
-_CODEX_EXEC = ("exec", "--skip-git-repo-check", "-s", "workspace-write", "-m", "gpt-5-codex")
-_OPENCODE_ENV = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
-
-_CLAUDE = ("--allowedTools", "Read,Edit")
-_GEMINI = ("-m", "gemini-2.5-pro", "--yolo")
-_QWEN = ("--auth-type", "openai", "--yolo")
 TAPPED = {
     "claude-code": TappedAgent(
         "claude",
@@ -285,33 +289,31 @@ TAPPED = {
     ),
     "gemini-cli": TappedAgent(
         "gemini",
-        "gemini",
-        "/gemini",
-        (*_GEMINI, "-p", PROMPT),
-        {"GEMINI_CLI_TRUST_WORKSPACE": "true"},
-        (*_GEMINI, "--resume", "latest", "-p", NEXT_PROMPT),
+        protocol="gemini",
+        path="/gemini",
+        arguments=(*_GEMINI, "-p", PROMPT),
+        environment={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
+        resumed=(*_GEMINI, "--resume", "latest", "-p", NEXT_PROMPT),
         # It sends each result of a resumed history twice, which Google refuses.
-        (*_GEMINI, "-p", "Hello"),
+        opening=(*_GEMINI, "-p", "Hello"),
     ),
     "opencode": TappedAgent(
         "opencode",
-        "anthropic",
-        "/anthropic",
-        ("run", PROMPT),
-        _OPENCODE_ENV,
-        ("run", "-c", NEXT_PROMPT),
+        protocol="anthropic",
+        path="/anthropic",
+        arguments=("run", PROMPT),
+        environment=_OPENCODE_ENV,
+        resumed=("run", "-c", NEXT_PROMPT),
     ),
     "qwen-code": TappedAgent(
         "qwen",
-        "openai_chat",
-        "/openai/v1",
-        (*_QWEN, PROMPT),
-        {"OPENAI_MODEL": "m", "OPENAI_API_KEY": "any"},
-        (*_QWEN, "-c", NEXT_PROMPT),
+        protocol="openai_chat",
+        path="/openai/v1",
+        arguments=(*_QWEN, PROMPT),
+        environment={"OPENAI_MODEL": "m", "OPENAI_API_KEY": "any"},
+        resumed=(*_QWEN, "-c", NEXT_PROMPT),
     ),
 }
-KEY = "SCENARIO_API_KEY"
-"""The variable of our key for the simulator: it takes any."""
 
 
 class Holder(Thread):

@@ -72,13 +72,12 @@ for line in sys.stdin:
 """
 """An MCP server by stdio that lists the tools of a file."""
 
+MOCK = {"result": "done"}
+
 
 def a_tool(name: str, properties: Json) -> Json:
     parameters = {"type": "object", "properties": properties}
     return {"name": name, "description": "Costly.", "parameters": parameters, "config": MOCK}
-
-
-MOCK = {"result": "done"}
 
 
 def patterns() -> list[Json]:

@@ -143,7 +143,17 @@ class Writer:
         self.turns, self.stop, self.start = self.turns + 1, 0, 0
         address = "http://127.0.0.1:8765/sim/anthropic/v1/messages"
         headers = {"content-type": "application/json", "x-api-key": "[SIMULATOR_KEY]"}
-        self.add(RequestSent(self.turns, "anthropic", "POST", address, headers, body, model))
+        self.add(
+            RequestSent(
+                self.turns,
+                protocol="anthropic",
+                method="POST",
+                url=address,
+                headers=headers,
+                body=body,
+                model=model,
+            )
+        )
         self.add(ResponseStarted(200, {"content-type": "text/event-stream"}, "req_01"))
         message = {"id": "msg_01", "model": model, "role": "assistant", "content": []}
         self.bytes += (sent := _frame("message_start", {"message": message}))

@@ -28,6 +28,15 @@ MOST_BYTES = 8.0
 MOST_CHECKED = 2.0
 """How many times as long as the decoder the check may take."""
 
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "expression": {"type": "string", "minLength": 1},
+        "numbers": {"type": "array", "items": {"type": "integer", "minimum": 0}},
+    },
+    "additionalProperties": False,
+}
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -73,16 +82,6 @@ def decoder_time(size: int) -> float:
         decoder.feed(body[place : place + 4096])
     decoder.end(True)
     return time.perf_counter() - began
-
-
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "expression": {"type": "string", "minLength": 1},
-        "numbers": {"type": "array", "items": {"type": "integer", "minimum": 0}},
-    },
-    "additionalProperties": False,
-}
 
 
 def checked_time(arguments: object) -> float:
@@ -139,7 +138,15 @@ async def measured(one: ServerProcess, size: int) -> Measured:
         checked_time({"expression": "abcdefgh" * (size // 8)}),
         checked_time({"numbers": [1234] * (size // 6)}),
     )
-    return Measured(size, decoder_time(size), checked, saved, read_s, sent, frames)
+    return Measured(
+        size,
+        decoded_s=decoder_time(size),
+        checked_s=checked,
+        saved_s=saved,
+        read_s=read_s,
+        sent=sent,
+        frames=frames,
+    )
 
 
 def main() -> int:

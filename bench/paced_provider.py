@@ -27,6 +27,28 @@ PROTOCOLS = ("anthropic", "openai_chat")
 TOOL = "note"
 """The name of the tool that is called."""
 
+PLACE = "~"
+"""Where in the text of a delta its own text goes."""
+
+TEXTS: Mapping[str, tuple[str, str, str]] = {
+    "text": ("", " %s", ""),
+    "string": ('{"text": "', "%s ", '"}'),
+}
+"""What stands before all deltas, in each, and after all, of each kind but arrays."""
+
+ARRAY = ('{"lines": ["', '%s", "', '"]}')
+
+STAMPED = 9
+"""Characters of a text's delta that has its stamp alone."""
+
+FILLER = " and so it goes on"
+
+PARAGRAPH = 16
+"""Deltas of a paragraph."""
+
+WAITING: set[Answer] = set()
+SENT: set[Answer] = set()
+
 
 def clock() -> int:
     """Now, as the stamps have it."""
@@ -43,10 +65,6 @@ def _completion(delta: Mapping[str, Any], finish: str | None = None) -> str:
     data = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
     said = json.dumps({**data, "choices": [choice]}, separators=(",", ":"))
     return f"data: {said}\n\n"
-
-
-PLACE = "~"
-"""Where in the text of a delta its own text goes."""
 
 
 def frames(protocol: str, kind: str) -> tuple[str, str, str]:
@@ -75,20 +93,6 @@ def frames(protocol: str, kind: str) -> tuple[str, str, str]:
         grown = {"index": 0, "function": {"arguments": PLACE}}
         piece, why = {"tool_calls": [grown]}, "tool_calls"
     return begin, _completion(piece), _completion({}, why) + "data: [DONE]\n\n"
-
-
-TEXTS: Mapping[str, tuple[str, str, str]] = {
-    "text": ("", " %s", ""),
-    "string": ('{"text": "', "%s ", '"}'),
-}
-"""What stands before all deltas, in each, and after all, of each kind but arrays."""
-ARRAY = ('{"lines": ["', '%s", "', '"]}')
-
-STAMPED = 9
-"""Characters of a text's delta that has its stamp alone."""
-FILLER = " and so it goes on"
-PARAGRAPH = 16
-"""Deltas of a paragraph."""
 
 
 def escape(text: str) -> str:
@@ -158,10 +162,6 @@ class Answer:
     def step(self) -> float:
         """Seconds from delta to delta."""
         return self._step
-
-
-WAITING: set[Answer] = set()
-SENT: set[Answer] = set()
 
 
 class Connection(asyncio.Protocol):

@@ -71,6 +71,11 @@ HEADERS = {
     "accept-encoding": "identity",
 }
 
+Body = Callable[[str, list[Any], list[Any]], dict[str, Any]]
+
+GROWTH = (60, 1200)
+"""Characters that a turn adds at least and at most, besides some 300 of JSON."""
+
 
 def prose(chance: random.Random, size: int) -> str:
     """Text of about `size` characters, in lines."""
@@ -223,7 +228,6 @@ def gemini_body(system: str, tools: list[Any], messages: list[Any]) -> dict[str,
 
 
 Messages = Callable[[Turn], list[dict[str, Any]]]
-Body = Callable[[str, list[Any], list[Any]], dict[str, Any]]
 FORMS: Mapping[str, tuple[Messages, Body]] = {
     "anthropic": (anthropic_messages, anthropic_body),
     "openai_chat": (chat_messages, chat_body),
@@ -247,8 +251,6 @@ SHAPES = [
     *(Shape(protocol, 20_000, 40_000) for protocol in FORMS),
     *(Shape(protocol, 1000, 2000, 70_000) for protocol in FORMS),
 ]
-GROWTH = (60, 1200)
-"""Characters that a turn adds at least and at most, besides some 300 of JSON."""
 
 
 def prompt_of(protocol: str, text: str) -> dict[str, Any]:
@@ -343,7 +345,15 @@ async def measured(folder: Path, shape: Shape, count: int, whole: bool) -> Measu
     seq = 0
     for (body, _), turn, data in zip(written, several, answers, strict=True):
         url = "https://api.anthropic.example/v1/messages?beta=true"
-        sent = RequestSent(turn.number, shape.protocol, "POST", url, HEADERS, body, "m")
+        sent = RequestSent(
+            turn.number,
+            protocol=shape.protocol,
+            method="POST",
+            url=url,
+            headers=HEADERS,
+            body=body,
+            model="m",
+        )
         seq, at_ms = seq + 1, 1_790_000_000_000 + 20_000 * turn.number
         batches.append(WriteBatch("0123456789abcdef", [Logged(seq, at_ms, sent)], full=True))
         log: list[Logged] = []
@@ -355,7 +365,16 @@ async def measured(folder: Path, shape: Shape, count: int, whole: bool) -> Measu
     path = folder / f"{time.monotonic_ns()}.db"
     database = await Database.open(path)
     store = await Log.open(database)
-    summary = Summary("0123456789abcdef", "", 1, 1, "idle", "m", 0, 0)
+    summary = Summary(
+        "0123456789abcdef",
+        title="",
+        created_ms=1,
+        updated_ms=1,
+        state="idle",
+        model="m",
+        calls=0,
+        waiting=0,
+    )
     await store.append(WriteBatch(summary.id, summary=summary))
     await database.close()
     empty = path.stat().st_size
@@ -375,7 +394,13 @@ async def measured(folder: Path, shape: Shape, count: int, whole: bool) -> Measu
     write_ms, open_ms = 1000 * (times[1] - times[0]), 1000 * (times[2] - times[1])
     recorded = sum(map(len, answers))
     return Measured(
-        fresh, grown, recorded, len(bodies[0]), max(map(len, bodies)), write_ms, open_ms
+        fresh,
+        grown=grown,
+        recorded=recorded,
+        first=len(bodies[0]),
+        largest=max(map(len, bodies)),
+        write_ms=write_ms,
+        open_ms=open_ms,
     )
 
 

@@ -54,7 +54,21 @@ async def measured(path: Path, sessions: int, size: int) -> tuple[float, float, 
     database = await Database.open(path)
     store = await Log.open(database)
     for name in names:
-        await store.append(WriteBatch(name, summary=Summary(name, "", 1, 1, "idle", "m", 0, 0)))
+        await store.append(
+            WriteBatch(
+                name,
+                summary=Summary(
+                    name,
+                    title="",
+                    created_ms=1,
+                    updated_ms=1,
+                    state="idle",
+                    model="m",
+                    calls=0,
+                    waiting=0,
+                ),
+            )
+        )
     times = [time.process_time()]
     for place in range(0, len(log), size):
         events, pieces = log[place : place + size], chunks[place : place + size]

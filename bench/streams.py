@@ -64,8 +64,10 @@ SCHEMAS = {
     "array": {"lines": {"type": "array", "items": {"type": "string"}}},
 }
 
-
 # The reader ------------------------------------------------------------------------------------
+
+
+FIGURES = ("CPU", "p50", "p99", "memory")
 
 
 class Reader(asyncio.Protocol):
@@ -373,9 +375,6 @@ class Bench:
                 return held
             held, streams = streams, round(streams * GROWTH)
         return held
-
-
-FIGURES = ("CPU", "p50", "p99", "memory")
 
 
 def _figures(levels: list[Level]) -> tuple[float, ...]:

@@ -66,7 +66,6 @@ CUT = """() => [...document.querySelectorAll("body *")].filter((element) => {
     && !["auto", "scroll"].includes(style.overflowX);
 }).map((element) => element.outerHTML.slice(0, 100))"""
 
-
 STREAMS = """() => {
   const stream = document.getElementById("stream");
   return !stream || stream.hasAttribute("data-htmx-powered");
@@ -327,11 +326,11 @@ def main() -> int:
         server = Server(running)
         wrong, worst = walk(
             server,
-            Path(folder),
-            arguments.names,
-            arguments.pictures,
-            arguments.widths,
-            arguments.schemes,
+            folder=Path(folder),
+            names=arguments.names,
+            pictures=arguments.pictures,
+            widths=arguments.widths,
+            schemes=arguments.schemes,
         )
         end_agents(server)
         server.script.close()

@@ -22,13 +22,12 @@ _ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+")
 _RULE = re.compile(r"[\s|:-]+")
 _CELL = re.compile(r"(?<!\\)\|")
 
+_MORE = (ROOT / "bench" / "README.md", ROOT / ".github" / "PULL_REQUEST_TEMPLATE.md")
+
 
 def documents() -> list[Path]:
     """The documents that people read: at the top, in docs and bench."""
     return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *_MORE]
-
-
-_MORE = (ROOT / "bench" / "README.md", ROOT / ".github" / "PULL_REQUEST_TEMPLATE.md")
 
 
 def word_count(text: str) -> int:

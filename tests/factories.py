@@ -92,12 +92,12 @@ class Log:
         self.sent_bytes = 0
         sent = RequestSent(
             self.turns,
-            "anthropic",
-            "POST",
-            "http://127.0.0.1/v1/messages",
-            {"content-type": "application/json"},
-            "{}",
-            "sim-1",
+            protocol="anthropic",
+            method="POST",
+            url="http://127.0.0.1/v1/messages",
+            headers={"content-type": "application/json"},
+            body="{}",
+            model="sim-1",
         )
         return self.add(replace(sent, **changes), ResponseStarted(200, {}))
 

@@ -33,6 +33,9 @@ SOONEST_S, LATEST_S = 0.0, 1.8
 RUN_ALL = [{"tool": "*", "action": "run", "text": "", "words": "--allow all"}]
 STAGED = [{"tool": "note", "action": "run", "fault": "cut_json", "words": "cut"}]
 
+CHOICES = ("run", "answer", "deny")
+"""Of a call that was cut; "done with this result" is an answer."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -78,7 +81,6 @@ def note(text="nothing"):
     time.sleep({wait_s})
     return "noted"
 """
-
 
 LoggedOf = tuple[str, str]
 """The kind of an event, and its call."""
@@ -523,10 +525,6 @@ def _partial_text(number: int, events: list[Mapping[str, Any]]) -> list[str]:
         if event["kind"] == "part_ended" and event["text"] != texts.get(event["index"], ""):
             found.append(f"turn {number}, part {event['index']} lost some of its text")
     return found
-
-
-CHOICES = ("run", "answer", "deny")
-"""Of a call that was cut; "done with this result" is an answer."""
 
 
 async def _chosen(

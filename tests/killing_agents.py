@@ -64,22 +64,22 @@ MOMENTS = (
 PATHS = {"anthropic": "/anthropic", "openai_chat": "/openai/v1"}
 """Where the simulator speaks each protocol."""
 
+OWN = "a call of its own history"
+
+ANSWERS = CALLS.count(0)
+"""What an agent gets whose calls are all answered by hand: one answer up to each turn without."""
+
+Log = Mapping[int, Mapping[str, Any]]
+
 
 def mark(turn: int, nth: int) -> str:
     """The text of call `nth` of a turn, which is in no other."""
     return f"mark-{turn}-{nth}-of-this-work"
 
 
-OWN = "a call of its own history"
-
-
 def marks() -> list[list[str]]:
     """Of the calls of each turn."""
     return [[mark(turn, nth) for nth in range(count)] for turn, count in enumerate(CALLS, 1)]
-
-
-ANSWERS = CALLS.count(0)
-"""What an agent gets whose calls are all answered by hand: one answer up to each turn without."""
 
 
 def said(turn: int) -> str:
@@ -586,7 +586,15 @@ async def _agents(client: httpx.AsyncClient, place: str, chance: Random) -> list
             decided = set[str]() if what == "stops at calls" else None
             count = ANSWERS if what == "is answered" else len(CALLS)
             resumed = what in ("stops at nothing", "stops at calls") and chance.random() < 0.5
-            agent = Agent(name, protocol, tap["urls"][door], headers, decided, count, resumed)
+            agent = Agent(
+                name,
+                protocol=protocol,
+                url=tap["urls"][door],
+                headers=headers,
+                decided=decided,
+                answers=count,
+                resumed=resumed,
+            )
             agent.may_ask.set()
             agents.append(agent)
     return agents
@@ -615,9 +623,6 @@ async def _until(moment: str, decider: Decider, chance: Random) -> None:
                     decider.deciding.clear()
                     await decider.deciding.wait()
                 await asyncio.sleep(chance.choice([0, 0, 0.001, 0.003, 0.01, 0.03]))
-
-
-Log = Mapping[int, Mapping[str, Any]]
 
 
 @dataclass

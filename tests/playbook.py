@@ -67,7 +67,14 @@ def begun(*tools: Tool, **more: Any) -> list[Event]:
 
 def sent(number: int, choice: ToolChoice | None = None) -> Event:
     return RequestSent(
-        number, "anthropic", "POST", "http://x/v1/messages", {}, "{}", "m", choice or ToolChoice()
+        number,
+        protocol="anthropic",
+        method="POST",
+        url="http://x/v1/messages",
+        headers={},
+        body="{}",
+        model="m",
+        choice=choice or ToolChoice(),
     )
 
 

@@ -20,6 +20,16 @@ import pytest
 
 State = dict[str, Any]
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+Heard = tuple[tuple[logging.Handler, ...], bool, bool]
+PLAIN: Heard = ((), True, False)
+
+UNHEARD = "uvicorn.access"
+"""Every server of the program silences it, and nothing reads it."""
+
+Logs = dict[str, Heard]
+
 
 class Shared(NamedTuple):
     """A part of the state: how it is read (as a value that does not change) and put back."""
@@ -56,9 +66,6 @@ def _put_environment_back(kept: dict[str, str]) -> None:
     os.environ.update(kept)
 
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
 def _signals() -> list[Any]:
     return [signal.getsignal(number) for number in SIGNALS]
 
@@ -66,13 +73,6 @@ def _signals() -> list[Any]:
 def _put_signals_back(kept: list[Any]) -> None:
     for number, does in zip(SIGNALS, kept, strict=True):
         signal.signal(number, does)
-
-
-Heard = tuple[tuple[logging.Handler, ...], bool, bool]
-PLAIN: Heard = ((), True, False)
-UNHEARD = "uvicorn.access"
-"""Every server of the program silences it, and nothing reads it."""
-Logs = dict[str, Heard]
 
 
 def _heard(log: logging.Logger) -> Heard:

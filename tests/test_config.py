@@ -13,6 +13,11 @@ import pytest
 from playground import config
 from playground.core.errors import BadInput, PlaygroundError
 
+STEERING = (
+    *("BROWSER", "PATH", "HTTPS_PROXY", "PYTHONPATH", "SSL_CERT_FILE", "PLAYGROUND_HOME"),
+    *("OPENSSL_CONF", "GCONV_PATH", "EDITOR", "NOT A_API_KEY", "OPENAI_BASE_URL_X"),
+)
+
 
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
@@ -87,12 +92,6 @@ def test_an_env_file_that_was_named_must_be_there(tmp_path: Path) -> None:
         config.load_env(tmp_path, path, {})
     [sentence] = config.load_env(tmp_path, None, {})
     assert "UTF-8" in sentence
-
-
-STEERING = (
-    *("BROWSER", "PATH", "HTTPS_PROXY", "PYTHONPATH", "SSL_CERT_FILE", "PLAYGROUND_HOME"),
-    *("OPENSSL_CONF", "GCONV_PATH", "EDITOR", "NOT A_API_KEY", "OPENAI_BASE_URL_X"),
-)
 
 
 def test_a_folders_env_brings_keys_and_nothing_else(tmp_path: Path) -> None:

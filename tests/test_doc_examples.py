@@ -64,6 +64,9 @@ EXIT_CODE = re.compile(r"#.*\bexit code (\d+)")
 SERVES = re.compile(r"\bplayground (serve|simulate)\b")
 PORT = re.compile(r"--port (\d+)")
 
+PROGRAMS = ("git", "mkdocs", "mypy", "pip", "playground", "pre-commit", "rm", "ruff", ".")
+"""Programs that the pages for developers use besides Python."""
+
 
 @dataclass(frozen=True)
 class Block:
@@ -288,10 +291,6 @@ def test_commands_in_the_text_when_parsed_are_known(page: str) -> None:
             parser().parse_args(words[: words.index("--")] if "--" in words else words)
         except PlaygroundError as error:
             raise AssertionError(f"{page}: `playground {command}`: {error}") from error
-
-
-PROGRAMS = ("git", "mkdocs", "mypy", "pip", "playground", "pre-commit", "rm", "ruff", ".")
-"""Programs that the pages for developers use besides Python."""
 
 
 @pytest.mark.parametrize("page", DEVELOPING)

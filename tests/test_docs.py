@@ -33,8 +33,9 @@ ROOMS = sorted(
 ROOM = re.compile(rf"`((?:{'|'.join(ROOMS)})(?:/[a-z]\w*)+)(?:\.(\w+))?`")
 """A module as documents name it: `core/decide`, `web/session/setup.py`, `core/decide.obstacle`."""
 
-
 BY_NAME = {path.relative_to(ROOT).as_posix(): path for path in DOCS}
+
+ITEM = re.compile(r"( *)(?:[-*+]|\d+[.)]) \S")
 
 
 @pytest.mark.parametrize("name", BY_NAME)
@@ -125,9 +126,6 @@ def test_a_long_paragraph_is_found_wherever_it_is() -> None:
     ):
         assert len(word_counts.long_paragraphs(text)) == 1, text
     assert word_counts.long_paragraphs(f"```\n{words} {words} end\n```\n\n{words}\n\n{words}") == []
-
-
-ITEM = re.compile(r"( *)(?:[-*+]|\d+[.)]) \S")
 
 
 def misread_lines(text: str) -> list[int]:

@@ -47,6 +47,53 @@ ONLY_IN = {"httpx": "app/playground/net/client.py", "httpx2": "app/playground/ne
 EXTRAS = {"mcp", "httpx2", "pydantic_monty", "genai_prices", "dask", "distributed"}
 """Optional extras, the only modules that may be imported when first used."""
 
+FOREIGN = {
+    "app/playground/exchange/sdk_script.py",  # Python
+    "app/playground/secrets/detection.py",  # PEM
+    "app/playground/executors/mcp/connection.py",  # mcp
+    "app/playground/executors/python/conversion.py",  # pydantic
+    "app/playground/executors/workspace/fetch.py",  # h11
+    "app/playground/net/client.py",  # h11
+    "app/playground/store/database.py",  # SQL
+    "app/playground/store/schema.py",  # SQL
+}
+"""Files that read words which are not ours; those below `app/playground/simulator` read prompts."""
+
+SENTENCE = re.compile(r"[A-Za-z,]{2,} [A-Za-z']{2,}")
+READERS = {"startswith", "endswith", "partition", "rpartition", "split", "replace"} | {
+    *("removeprefix", "removesuffix", "find", "index", "count", "search", "match", "fullmatch"),
+}
+
+PLACES = (
+    *("if a:", "if a: pass\n else:", "for a in b:", "while a: pass\n else:", "with a:"),
+    *("try:", "try: pass\n except A:", "try: pass\n finally:", "match a:\n  case 1:"),
+    *("def g():", "async def g():", "class A:"),
+)
+
+WORDING = (
+    *("'private network' in why", "how.startswith(('stopped', 'ended with the program'))"),
+    *("target(rule).partition('it is not')", "re.search('disconnected', str(error))"),
+    *("why == 'The run is halted.'", "match why:\n case 'no such tool': pass"),
+)
+
+RENAMED_LATER = (
+    "playground.protocols.limits",
+    "playground.executors.examples",
+    "playground.executors.workspace.executor",
+)
+"""Where `python -m bench.structure` still prints names. The last two are definitions of tools: a
+rule is bound to their words."""
+
+LONGEST = 160
+
+WIDTHS = {
+    *("(max-width: 640px)", "(max-width: 900px)", "(max-width: 1100px)", "(max-width: 1399px)"),
+    *("(min-width: 641px)", "(min-width: 901px)", "(min-width: 1101px)", "(min-width: 1400px)"),
+}
+"""The four at which pages change: static/base.css says why."""
+
+MACHINE = re.compile(r"/" + r"work\b|\bissue" + r" #?\d+\b|" + r"Anthro" + r"pic Claude Code", re.I)
+
 
 def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
@@ -186,23 +233,6 @@ def test_modules_that_import_each_other_are_found() -> None:
     ]
 
 
-FOREIGN = {
-    "app/playground/exchange/sdk_script.py",  # Python
-    "app/playground/secrets/detection.py",  # PEM
-    "app/playground/executors/mcp/connection.py",  # mcp
-    "app/playground/executors/python/conversion.py",  # pydantic
-    "app/playground/executors/workspace/fetch.py",  # h11
-    "app/playground/net/client.py",  # h11
-    "app/playground/store/database.py",  # SQL
-    "app/playground/store/schema.py",  # SQL
-}
-"""Files that read words which are not ours; those below `app/playground/simulator` read prompts."""
-SENTENCE = re.compile(r"[A-Za-z,]{2,} [A-Za-z']{2,}")
-READERS = {"startswith", "endswith", "partition", "rpartition", "split", "replace"} | {
-    *("removeprefix", "removesuffix", "find", "index", "count", "search", "match", "fullmatch"),
-}
-
-
 def wording_errors(name: str, source: str) -> list[str]:
     """Where something is decided by the words of a sentence, or by what `str` makes of an error.
     An error has a class, a code and fields for that."""
@@ -238,24 +268,12 @@ def _is_wording(node: ast.expr) -> bool:
     return False
 
 
-PLACES = (
-    *("if a:", "if a: pass\n else:", "for a in b:", "while a: pass\n else:", "with a:"),
-    *("try:", "try: pass\n except A:", "try: pass\n finally:", "match a:\n  case 1:"),
-    *("def g():", "async def g():", "class A:"),
-)
-
-
 def within(place: str) -> str:
     """An import in such a place of a function."""
     after = "" if place != "try:" else " finally: pass"
     return f"def f():\n {place}\n   import json\n{after}"
 
 
-WORDING = (
-    *("'private network' in why", "how.startswith(('stopped', 'ended with the program'))"),
-    *("target(rule).partition('it is not')", "re.search('disconnected', str(error))"),
-    *("why == 'The run is halted.'", "match why:\n case 'no such tool': pass"),
-)
 SOURCE_RULES = (
     floor_errors,
     purity_errors,
@@ -263,15 +281,6 @@ SOURCE_RULES = (
     inner_import_errors,
     wording_errors,
 )
-
-
-RENAMED_LATER = (
-    "playground.protocols.limits",
-    "playground.executors.examples",
-    "playground.executors.workspace.executor",
-)
-"""Where `python -m bench.structure` still prints names. The last two are definitions of tools: a
-rule is bound to their words."""
 
 
 def test_every_source_keeps_the_rules() -> None:
@@ -377,14 +386,6 @@ def test_pages_name_no_other_host() -> None:
     assert host_errors("bad.css", "@import url(//cdn.example/x.css)") != []
 
 
-LONGEST = 160
-WIDTHS = {
-    *("(max-width: 640px)", "(max-width: 900px)", "(max-width: 1100px)", "(max-width: 1399px)"),
-    *("(min-width: 641px)", "(min-width: 901px)", "(min-width: 1101px)", "(min-width: 1400px)"),
-}
-"""The four at which pages change: static/base.css says why."""
-
-
 def long_lines(name: str, text: str) -> list[str]:
     lines = enumerate(text.split("\n"), 1)
     return [
@@ -409,9 +410,6 @@ def test_pages_are_written_in_readable_lines_and_change_at_four_widths() -> None
     assert [found for path in pages for found in long_lines(path.name, path.read_text())] == []
     assert long_lines("bad", "a" * 161)
     assert other_widths("bad", "@media (max-width: 700px) { a { color: red } }")
-
-
-MACHINE = re.compile(r"/" + r"work\b|\bissue" + r" #?\d+\b|" + r"Anthro" + r"pic Claude Code", re.I)
 
 
 def test_nothing_names_the_machine_it_was_written_on() -> None:

@@ -55,6 +55,13 @@ PAGE = ("web", "render")  # the texts of the page are in templates, too
 # these is E9"): a change would make them ask again.
 BOUND = ("executors/example_tools.py",)
 
+MODULES = sorted(
+    path
+    for path in PACKAGE.rglob("*.py")
+    if path.relative_to(PACKAGE).parts[0] not in PAGE
+    and path.relative_to(PACKAGE).as_posix() not in BOUND
+)
+
 
 def sentences(source: str) -> Iterator[tuple[int, str]]:
     """(line, text) of each string literal of several words, with {} for what is filled in."""
@@ -84,14 +91,6 @@ def avoided(source: str) -> Iterator[tuple[int, str, str]]:
         for pattern, instead in AVOIDED:
             if found := re.search(pattern, text):
                 yield line, found[0], instead
-
-
-MODULES = sorted(
-    path
-    for path in PACKAGE.rglob("*.py")
-    if path.relative_to(PACKAGE).parts[0] not in PAGE
-    and path.relative_to(PACKAGE).as_posix() not in BOUND
-)
 
 
 def test_no_sentence_has_an_avoided_phrase() -> None:

@@ -35,7 +35,6 @@ COMMANDS = {
 }
 """Each module has `main(arguments) -> exit code`."""
 
-
 REAPED = "Unknown child process pid"  # asyncio's message; it has no other mark
 
 

@@ -36,6 +36,11 @@ Anything else might control this program or one that it starts."""
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 UNPAIRED = re.compile("[\ud800-\udfff]")
 
+MAX_ENV_BYTES = 1024 * 1024
+
+_piped: dict[Path, dict[str, str | None]] = {}
+"""The variables of a file that can be read only once, such as a pipe."""
+
 
 def data_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """The user's own folder for databases; PLAYGROUND_HOME overrides it. Not created here."""
@@ -85,12 +90,6 @@ def read_file(path: Path, most: int, *, plain: bool = False) -> bytes:
     if len(content) > most or (is_plain and status.st_size > most):
         raise OSError(errno.EFBIG, f"it is larger than {most >> 20} MiB, the limit")
     return content
-
-
-MAX_ENV_BYTES = 1024 * 1024
-
-_piped: dict[Path, dict[str, str | None]] = {}
-"""The variables of a file that can be read only once, such as a pipe."""
 
 
 def _variables(path: Path) -> dict[str, str | None]:

@@ -36,6 +36,10 @@ pytestmark = pytest.mark.anyio
 
 Made = Callable[[str, str], Any]
 
+HERE = {"Playground": "1", "Python": "3.11", "distributed": "2026.8.0"}
+
+SILENT = ("", None)
+
 
 class Elsewhere:
     """Workers with one thread each: `make` gets a session's id and its run, and gives what came
@@ -149,7 +153,9 @@ async def test_what_nobody_knows_of_is_unknown_and_stays_so(tmp_path: Path) -> N
         assert (await ended(again, batch))["early1"] == "passed"
         assert sent.count("lost") == 1
         key = next(iter(spec.keys()))
-        await claim(here.database, batch, key, "nowhere", 0, "tcp://gone:1")
+        await claim(
+            here.database, batch=batch, place=key, session="nowhere", at_ms=0, where="tcp://gone:1"
+        )
         anew = Batches(here, workers=Elsewhere(make))
         await anew.resume(batch)
         assert (await ended(anew, batch))[f"{key.case}1"] == "unknown"
@@ -267,11 +273,6 @@ async def test_a_server_of_mcp_is_here_alone(engine: Engine) -> None:
 
 
 # A client of Dask's that is none ------------------------------------------------------------------
-
-HERE = {"Playground": "1", "Python": "3.11", "distributed": "2026.8.0"}
-
-
-SILENT = ("", None)
 
 
 class Client:

@@ -31,7 +31,6 @@ new PerformanceObserver((list) => {
 """Runs in each page. It sees itself what the page asks for: to hear of each request here would cost
 a quarter of the page."""
 
-
 APP_MODULES = """import(document.querySelector("script[src*='/static/app-']").src)"""
 """What the page's own modules export, in JavaScript: `(await …).toasts_js.say`."""
 

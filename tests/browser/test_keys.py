@@ -20,6 +20,14 @@ READ = """(selector) => {
 
 SCROLL = "selector => document.querySelector(selector).scrollIntoView({block: 'nearest'})"
 
+FILLED = """() => {
+  const colour = getComputedStyle(document.querySelector(".logo")).backgroundColor;
+  return [...document.querySelectorAll("button, .button")]
+    .filter((one) => one.checkVisibility() && getComputedStyle(one).backgroundColor === colour)
+    .map((one) => one.firstChild.textContent.trim());
+}"""
+"""What the buttons say that are filled with the accent: one at a time."""
+
 
 def read(tab: Tab, number: int) -> None:
     """Have a card whole on screen for as long as it takes."""
@@ -99,15 +107,6 @@ def test_a_card_that_is_cut_by_the_window_is_decided_when_both_its_ends_were_rea
         tab.page.evaluate(READ, f".card > {end}")
     tab.page.keyboard.press("a")
     tab.state("idle")
-
-
-FILLED = """() => {
-  const colour = getComputedStyle(document.querySelector(".logo")).backgroundColor;
-  return [...document.querySelectorAll("button, .button")]
-    .filter((one) => one.checkVisibility() && getComputedStyle(one).backgroundColor === colour)
-    .map((one) => one.firstChild.textContent.trim());
-}"""
-"""What the buttons say that are filled with the accent: one at a time."""
 
 
 def test_each_decision_has_its_key(waiting: Tab) -> None:

@@ -16,6 +16,15 @@ from tests.browser.tab import Held, Tab
 
 LOST = r"ERR_|Failed to load resource|Failed to fetch|network error"
 
+NOTE_CANCEL = """
+const cancel = ReadableStreamDefaultReader.prototype.cancel;
+ReadableStreamDefaultReader.prototype.cancel = function (...reasons) {
+  sessionStorage.setItem("closed", "by the page");
+  return cancel.apply(this, reasons);
+};
+addEventListener("pagehide", () => sessionStorage.setItem("at the end", sessionStorage.closed));
+"""
+
 
 def agrees(tab: Tab, folded: Any) -> None:
     """The page shows the session as the server has it, nothing missing, nothing twice."""
@@ -135,16 +144,6 @@ def test_a_killed_server_that_comes_back_is_found_and_says_what_it_cut(
     expect(cut.find(".turn")).to_have_count(2)
     cut.find("#head [data-key=escape]").click()
     cut.state("interrupted")
-
-
-NOTE_CANCEL = """
-const cancel = ReadableStreamDefaultReader.prototype.cancel;
-ReadableStreamDefaultReader.prototype.cancel = function (...reasons) {
-  sessionStorage.setItem("closed", "by the page");
-  return cancel.apply(this, reasons);
-};
-addEventListener("pagehide", () => sessionStorage.setItem("at the end", sessionStorage.closed));
-"""
 
 
 def test_a_page_that_is_left_closes_its_stream_before(server: Server, new_tab: NewTab) -> None:

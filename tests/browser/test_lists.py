@@ -15,6 +15,9 @@ from tests.browser.tab import Held
 
 GROUPS = ("birds", "fishes", "trees")
 
+ROWS = """(list) => [...list.querySelectorAll("label:not([hidden])")].map(
+    (row) => `${row.innerText} ${row.getBoundingClientRect().y}`)"""
+
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory, browser: object) -> Iterator[Server]:
@@ -72,10 +75,6 @@ def test_servers_are_found_as_tools_are(full: Server, new_tab: NewTab) -> None:
     expect(tab.find("#server-list .row:visible")).to_have_count(1)
     tab.page.keyboard.press("Enter")
     tab.page.wait_for_url("**/servers/beta")
-
-
-ROWS = """(list) => [...list.querySelectorAll("label:not([hidden])")].map(
-    (row) => `${row.innerText} ${row.getBoundingClientRect().y}`)"""
 
 
 @pytest.mark.slow

@@ -58,7 +58,6 @@ FIND_TROUBLE = """() => {
   return [...found.values()];
 }"""
 
-
 BESIDE_ITS_NAME = """() => {
   const dot = document.querySelector(".card > header .dot").getBoundingClientRect();
   const name = document.createRange();

@@ -19,6 +19,27 @@ BELOW = """(selector) => {
 }"""
 """How much of it is below what is in sight, in pixels."""
 
+FIRST_OF_TITLE = """(count) => {
+  const title = document.querySelector("#head h1"), first = document.createRange();
+  first.setStart(title.firstChild, 0);
+  first.setEnd(title.firstChild, Math.min(count, title.firstChild.length));
+  const room = title.getBoundingClientRect(), taken = first.getBoundingClientRect();
+  return Math.min(room.right - taken.right, room.bottom - taken.bottom);
+}"""
+"""How much room a title has beyond its first characters, in pixels."""
+
+LINES = "words => Math.round(words.getBoundingClientRect().height / 18)"
+
+TOPS = """(selector) => [...document.querySelectorAll(selector)].map(
+  (button) => Math.round(button.getBoundingClientRect().top))"""
+
+NOTE_SHIFTS = """
+window.shifted = 0;
+new PerformanceObserver((list) => {
+  for (const shift of list.getEntries()) shifted += shift.hadRecentInput ? 0 : shift.value;
+}).observe({ type: "layout-shift" });
+"""
+
 
 def at_end(tab: Tab, selector: str) -> None:
     """Wait until the end of what scrolls is in sight: it is followed when the page is next painted,
@@ -70,21 +91,6 @@ def test_an_older_request_that_is_opened_stays_in_sight(server: Server, new_tab:
     assert head.bounding_box() == before
 
 
-FIRST_OF_TITLE = """(count) => {
-  const title = document.querySelector("#head h1"), first = document.createRange();
-  first.setStart(title.firstChild, 0);
-  first.setEnd(title.firstChild, Math.min(count, title.firstChild.length));
-  const room = title.getBoundingClientRect(), taken = first.getBoundingClientRect();
-  return Math.min(room.right - taken.right, room.bottom - taken.bottom);
-}"""
-"""How much room a title has beyond its first characters, in pixels."""
-
-LINES = "words => Math.round(words.getBoundingClientRect().height / 18)"
-
-TOPS = """(selector) => [...document.querySelectorAll(selector)].map(
-  (button) => Math.round(button.getBoundingClientRect().top))"""
-
-
 @pytest.mark.slow
 def test_a_title_is_longer_than_the_figures_beside_it(server: Server, tab: Tab) -> None:
     first = DEMOS[0]
@@ -123,14 +129,6 @@ def test_send_names_the_key_of_the_platform(
     shown = send.evaluate("key => getComputedStyle(key, '::before').content + key.innerText")
     assert ("⌘" in shown) == (platform == "MacIntel")
     expect(tab.find("#keys")).not_to_contain_text("or Ctrl")
-
-
-NOTE_SHIFTS = """
-window.shifted = 0;
-new PerformanceObserver((list) => {
-  for (const shift of list.getEntries()) shifted += shift.hadRecentInput ? 0 : shift.value;
-}).observe({ type: "layout-shift" });
-"""
 
 
 @pytest.mark.parametrize("width", rest_slow([1440, 1024, 390]))

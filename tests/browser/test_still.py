@@ -26,6 +26,11 @@ NOTE_SCROLLED = """(scroll) => {
 }"""
 """`window.scrolled` is there when the next scrolling, which takes its time, has come to rest."""
 
+PAD = "(card, room) => { card.style.paddingBottom = room; }"
+"""Makes a card taller, or with "" as tall as it was."""
+
+PAINTED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
 
 def waiting(server: Server, new_tab: NewTab, width: int) -> tuple[Tab, str]:
     """A tab whose session waits with six calls, each of which grows when it is run."""
@@ -88,12 +93,6 @@ def test_a_button_stays_under_the_mouse(
     decided = {0, place - 1, place}
     for call, status in enumerate(statuses(server, session_id)):
         assert status == ("done" if call in decided else "waiting"), call
-
-
-PAD = "(card, room) => { card.style.paddingBottom = room; }"
-"""Makes a card taller, or with "" as tall as it was."""
-
-PAINTED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
 def top_of(tab: Tab, button: Locator) -> float:

@@ -50,10 +50,11 @@ ASK = {
 PLAIN = {**EVENT, "name": "plain_event", "config": {"result": "saved"}}
 SLOW = {"name": "slow_mock", "config": {"result": "late", "delay_s": 600}}
 
-
 DAYS = '{"type": "object", "properties": {"days": {"type": "integer", "minimum": LEAST}},' + (
     ' "required": ["days"]}'
 )
+
+APPLY = f"async (html) => (await {APP_MODULES}).stream_js.applyFrame({{ html }})"
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -166,9 +167,6 @@ def test_a_run_is_followed_and_cancelled(tab: Tab) -> None:
     expect(tab.find(".tryresult")).to_contain_text("cancelled")
 
 
-APPLY = f"async (html) => (await {APP_MODULES}).stream_js.applyFrame({{ html }})"
-
-
 @pytest.mark.slow
 def test_what_can_be_clicked_stays_while_a_run_tells_of_itself(tab: Tab) -> None:
     tab.goto("/tools/plain_event")
@@ -176,7 +174,17 @@ def test_what_can_be_clicked_stays_while_a_run_tells_of_itself(tab: Tab) -> None
     told: list[tuple[str, float | None]] = [("", None), ("a", 0.1), ("b", 0.2), ("c", None)]
     places = []
     for number, (word, fraction) in enumerate(told):
-        one = TryOutcome("x", "t", "t", 0, number, word, fraction, None, None)
+        one = TryOutcome(
+            "x",
+            tool="t",
+            source="t",
+            started_ms=0,
+            changed=number,
+            progress=word,
+            fraction=fraction,
+            took_ms=None,
+            result=None,
+        )
         tab.page.evaluate(APPLY, try_result(env, one))
         expect(tab.find("#try-result .progress")).to_contain_text(word)
         button = tab.find("#try-result").get_by_role("button", name="Cancel")

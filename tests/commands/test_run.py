@@ -30,6 +30,76 @@ from tests.servers import (
 
 BOTH = "What is the weather in Paris, and what is 17 * 23?"
 
+REFUSAL = b"HTTP/1.1 503 Busy\r\nRetry-After-Ms: 40\r\nContent-Length: 0\r\n\r\n"
+
+BAD: tuple[tuple[str, ...], ...] = (
+    (),
+    ("",),
+    ("  ",),
+    ("x", "--max-turns", "many"),
+    ("x", "--max-turns", "0"),
+    ("x", "--nonsense"),
+    ("x", "--tools", "no_such_group"),
+    ("x", "--tools", "./gone.json"),
+    ("x", "--tools", "./broken.json"),
+    ("x", "--tools", "."),
+    ("x", "--tool-choice", "nobody"),
+    ("x", "--tool-choice", "required"),
+    ("x", "--profile", "nobody"),
+    ("x", "--profile", "simulator", "--protocol", "anthropic"),
+    ("x", "--protocol", "anthropic"),
+    ("x", "--base-url", "http://127.0.0.1:1"),
+    ("x", "--protocol", "smtp", "--base-url", "http://127.0.0.1:1", "--model", "m"),
+    ("x", "--allow", "nobody", "--tools", "examples"),
+    ("x", "--answer", "calculator", "--tools", "examples"),
+    ("x", "--env-file", "gone.env"),
+    ("x", "--max-tokens", "0"),
+    ("x", "--param", "seed"),
+    ("x", "--param", "top_k=oops"),
+    ("x", "--param", "top_k=NaN"),
+    ("x", "--param", "banana=1"),
+    ("x", "--max-tokens", "9", "--param", "max_tokens=8"),
+    ("x", "--max-tokens", "9", "--param", "max_output_tokens=8"),
+)
+
+PLACES = [("127.0.0.1", True), ("localhost", True), ("127.1", False)]
+"""Names of this machine; of the last one it cannot be told before it is looked up."""
+
+OPENAI, GROQ = {"OPENAI_API_KEY": "sk-canary"}, {"GROQ_API_KEY": "gsk-canary"}
+
+INT, TERM = signal.SIGINT, signal.SIGTERM
+
+ENDS = [
+    ((TERM,), {143}),
+    pytest.param((INT,), {130}, marks=pytest.mark.slow),
+    pytest.param((INT, TERM), {130, 143}, marks=pytest.mark.slow),
+]
+"""Signals, one right after the other, and the exit code of a run that is ended by them. Of two that
+come at once the system says which was first."""
+
+TWICE = """
+import asyncio, os, signal, sys
+from playground.commands import run
+
+run.HURRY_S = float(sys.argv[1])
+
+async def slow():
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        os.kill(os.getpid(), signal.SIGINT)
+        deaf = sys.argv[2:] == ["deaf"]
+        for _ in range(3):
+            await asyncio.sleep(0.01 if not deaf else 3600)
+    return "stopped"
+
+ends = run.Ends()
+print(asyncio.run(ends.until(slow())))
+sys.exit(ends.code)
+"""
+"""A run that is asked to end a second time while it ends."""
+
 
 def run(cwd: Path, *words: str, prompt: str = BOTH) -> tuple[int, list[dict[str, Any]], str]:
     """(exit code, the events told, what was said on stderr) of `run --json`."""
@@ -173,9 +243,6 @@ def provided(said: bytes) -> Iterator[Server]:
         yield provider
 
 
-REFUSAL = b"HTTP/1.1 503 Busy\r\nRetry-After-Ms: 40\r\nContent-Length: 0\r\n\r\n"
-
-
 def test_a_run_waits_for_its_retries(tmp_path: Path, typed: Typed) -> None:
     with provided(REFUSAL) as provider:
         words = ("--protocol", "openai_chat", "--base-url", provider.url, "--model", "m")
@@ -233,37 +300,6 @@ def test_through_the_server_that_owns_the_database(tmp_path: Path, typed: Typed)
     assert [one["seq"] for one in there[1]] == list(range(1, len(there[1]) + 1))
 
 
-BAD: tuple[tuple[str, ...], ...] = (
-    (),
-    ("",),
-    ("  ",),
-    ("x", "--max-turns", "many"),
-    ("x", "--max-turns", "0"),
-    ("x", "--nonsense"),
-    ("x", "--tools", "no_such_group"),
-    ("x", "--tools", "./gone.json"),
-    ("x", "--tools", "./broken.json"),
-    ("x", "--tools", "."),
-    ("x", "--tool-choice", "nobody"),
-    ("x", "--tool-choice", "required"),
-    ("x", "--profile", "nobody"),
-    ("x", "--profile", "simulator", "--protocol", "anthropic"),
-    ("x", "--protocol", "anthropic"),
-    ("x", "--base-url", "http://127.0.0.1:1"),
-    ("x", "--protocol", "smtp", "--base-url", "http://127.0.0.1:1", "--model", "m"),
-    ("x", "--allow", "nobody", "--tools", "examples"),
-    ("x", "--answer", "calculator", "--tools", "examples"),
-    ("x", "--env-file", "gone.env"),
-    ("x", "--max-tokens", "0"),
-    ("x", "--param", "seed"),
-    ("x", "--param", "top_k=oops"),
-    ("x", "--param", "top_k=NaN"),
-    ("x", "--param", "banana=1"),
-    ("x", "--max-tokens", "9", "--param", "max_tokens=8"),
-    ("x", "--max-tokens", "9", "--param", "max_output_tokens=8"),
-)
-
-
 @pytest.mark.parametrize("words", BAD, ids=" ".join)
 def test_wrong_usage_is_one_sentence(tmp_path: Path, typed: Typed, words: tuple[str, ...]) -> None:
     (tmp_path / "broken.json").write_text('{"name": ')
@@ -277,10 +313,6 @@ def test_wrong_usage_is_one_sentence(tmp_path: Path, typed: Typed, words: tuple[
     if path.exists():
         with closing(sqlite3.connect(path)) as connection:
             assert connection.execute("SELECT count(*) FROM sessions").fetchone() == (0,)
-
-
-PLACES = [("127.0.0.1", True), ("localhost", True), ("127.1", False)]
-"""Names of this machine; of the last one it cannot be told before it is looked up."""
 
 
 @pytest.mark.parametrize(("host", "sent"), PLACES)
@@ -302,9 +334,6 @@ def test_a_typed_address_gets_the_key_but_not_over_plain_http(
     assert "is not sent" not in said_without
 
 
-OPENAI, GROQ = {"OPENAI_API_KEY": "sk-canary"}, {"GROQ_API_KEY": "gsk-canary"}
-
-
 @pytest.mark.parametrize(
     ("url", "environ", "name"),
     [
@@ -322,16 +351,6 @@ def test_a_vendor_s_address_never_gets_another_vendor_s_key(
     url: str, environ: dict[str, str], name: str | None
 ) -> None:
     assert _key("openai_chat", url, environ).get("key_name") == name
-
-
-INT, TERM = signal.SIGINT, signal.SIGTERM
-ENDS = [
-    ((TERM,), {143}),
-    pytest.param((INT,), {130}, marks=pytest.mark.slow),
-    pytest.param((INT, TERM), {130, 143}, marks=pytest.mark.slow),
-]
-"""Signals, one right after the other, and the exit code of a run that is ended by them. Of two that
-come at once the system says which was first."""
 
 
 def interrupted(
@@ -393,30 +412,6 @@ def test_it_stops_the_run_on_the_server_too(
         said
         == f"playground: The run was stopped. It is session {session}. Continue it at {place}\n"
     )
-
-
-TWICE = """
-import asyncio, os, signal, sys
-from playground.commands import run
-
-run.HURRY_S = float(sys.argv[1])
-
-async def slow():
-    try:
-        os.kill(os.getpid(), signal.SIGINT)
-        await asyncio.Event().wait()
-    except asyncio.CancelledError:
-        os.kill(os.getpid(), signal.SIGINT)
-        deaf = sys.argv[2:] == ["deaf"]
-        for _ in range(3):
-            await asyncio.sleep(0.01 if not deaf else 3600)
-    return "stopped"
-
-ends = run.Ends()
-print(asyncio.run(ends.until(slow())))
-sys.exit(ends.code)
-"""
-"""A run that is asked to end a second time while it ends."""
 
 
 @pytest.mark.slow

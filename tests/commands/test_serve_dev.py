@@ -112,7 +112,7 @@ async def test_traceback_when_dev_is_logged_in_lines(
     [(one_line, "a\\u000aTraceback *** \\u001b"), (printable_lines, "a\nTraceback *** \\u001b")],
 )
 def test_log_filter_masks_and_escapes_in_both_forms(printable: object, text: str) -> None:
-    record = logging.LogRecord("x", logging.ERROR, "", 0, "a\nTraceback key \x1b", (), None)
+    record = logging.makeLogRecord({"levelno": logging.ERROR, "msg": "a\nTraceback key \x1b"})
     mask = log_filter(lambda words: words.replace("key", "***"), printable)  # type: ignore[arg-type]
     assert mask(record)
     assert record.getMessage() == text

@@ -18,6 +18,26 @@ from playground.store.schema import MIGRATIONS
 from tests.commands.conftest import Typed
 from tests.servers import START_S, command, environment, run_command
 
+READING = (
+    ("sessions",),
+    ("sessions", "--search", "hello"),
+    ("export", "x", "--as", "jsonl"),
+    ("verify",),
+)
+
+AS_NOBODY = """
+import os, sys, importlib
+from playground import cli
+for module in cli.COMMANDS.values():
+    importlib.import_module(module)
+if os.getuid() == 0:  # who may read everything
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+for words in sys.argv[1:]:
+    print(cli.main(words.split("|")), flush=True)
+"""
+
 
 def test_the_list(tmp_path: Path, typed: Typed) -> None:
     db = str(tmp_path / "a.db")
@@ -47,14 +67,6 @@ def test_no_database_has_no_sessions_and_none_is_made(tmp_path: Path, typed: Typ
     assert list(tmp_path.iterdir()) == []
 
 
-READING = (
-    ("sessions",),
-    ("sessions", "--search", "hello"),
-    ("export", "x", "--as", "jsonl"),
-    ("verify",),
-)
-
-
 @pytest.mark.parametrize("words", READING, ids=" ".join)
 def test_a_file_of_an_older_version_is_told_what_to_do_with(
     tmp_path: Path, typed: Typed, words: tuple[str, ...]
@@ -79,20 +91,6 @@ def test_a_file_of_an_older_version_is_told_what_to_do_with(
     if words == ("verify",):
         lock.release()
         assert typed(*words, "--db", "old.db")[0] == 0
-
-
-AS_NOBODY = """
-import os, sys, importlib
-from playground import cli
-for module in cli.COMMANDS.values():
-    importlib.import_module(module)
-if os.getuid() == 0:  # who may read everything
-    os.setgroups([])
-    os.setgid(65534)
-    os.setuid(65534)
-for words in sys.argv[1:]:
-    print(cli.main(words.split("|")), flush=True)
-"""
 
 
 @pytest.mark.slow

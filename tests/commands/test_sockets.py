@@ -24,6 +24,32 @@ from tests.shared_state import preserve_shared_state
 
 pytestmark = pytest.mark.anyio
 
+H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
+FRAMED = {
+    "no body": (b"", b"", 0),
+    "a length of none": (b"Content-Length: 0\r\n", b"", 0),
+    "a length": (b"Content-Length: 5\r\n", b"hello", 5),
+    "chunks": (b"Transfer-Encoding: chunked\r\n", b"3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n", 5),
+}
+
+WHOLE = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+HALVES = {
+    "nothing": b"",
+    "empty lines": b"\r\n\r\n",
+    "a line": b"GET / HTTP/1.1\r\n",
+    "a head but for its end": b"GET / HTTP/1.1\r\nHost: x\r\n",
+    "a head without its body": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n",
+    "a part of a body": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1234",
+    "a part of a chunk": b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n12",
+    "a second head": WHOLE + b"GET / HTTP/1.1\r\n",
+    "a second body": WHOLE + b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1234",
+}
+
+SOON_S = 1.5
+"""Instead of PATIENCE_S: far above what a byte takes on loopback, also on a busy machine."""
+
+MANY_S = 54321.0
+
 
 @pytest.fixture(autouse=True)
 def logs() -> Iterator[None]:
@@ -119,15 +145,6 @@ async def _refusing(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body"})
 
 
-H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
-FRAMED = {
-    "no body": (b"", b"", 0),
-    "a length of none": (b"Content-Length: 0\r\n", b"", 0),
-    "a length": (b"Content-Length: 5\r\n", b"hello", 5),
-    "chunks": (b"Transfer-Encoding: chunked\r\n", b"3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n", 5),
-}
-
-
 @pytest.mark.parametrize("framing", FRAMED)
 @pytest.mark.parametrize("apart", [False, True])
 async def test_a_request_that_could_be_http2_keeps_its_body(framing: str, apart: bool) -> None:
@@ -145,24 +162,6 @@ async def test_a_request_that_could_be_http2_keeps_its_body(framing: str, apart:
             assert await reader.readexactly(1) == b"%d" % size
         writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc")
         assert (await reader.readuntil(b"\r\n\r\n3")).startswith(b"HTTP/1.1 200")
-
-
-WHOLE = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
-HALVES = {
-    "nothing": b"",
-    "empty lines": b"\r\n\r\n",
-    "a line": b"GET / HTTP/1.1\r\n",
-    "a head but for its end": b"GET / HTTP/1.1\r\nHost: x\r\n",
-    "a head without its body": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n",
-    "a part of a body": b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1234",
-    "a part of a chunk": b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n12",
-    "a second head": WHOLE + b"GET / HTTP/1.1\r\n",
-    "a second body": WHOLE + b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1234",
-}
-
-
-SOON_S = 1.5
-"""Instead of PATIENCE_S: far above what a byte takes on loopback, also on a busy machine."""
 
 
 @asynccontextmanager
@@ -223,9 +222,6 @@ async def test_what_is_being_answered_and_what_rests_is_left_in_peace() -> None:
         again.write(WHOLE)
         assert b"200" in await rested.readuntil(b"\r\n\r\n0")
         assert b"200" in await long.readuntil(b"\r\n\r\n0")
-
-
-MANY_S = 54321.0
 
 
 @pytest.mark.parametrize(("app", "more"), [(_length, 8), (_refusing, 0)])

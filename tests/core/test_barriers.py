@@ -21,33 +21,6 @@ from playground.core.settings import Limits
 from playground.core.tools import text_result
 from tests.playbook import call, checked, run, session, settings, turn
 
-
-def drawn(calls: str, most: int = 4) -> Session:
-    """A session whose last turn makes `calls`, each two letters: `s`afe or `u`nsafe, and then
-    `p`roposed, `w`aiting, `d`ecided, `r`unning, `i`nterrupted, done (`x`), failed (`f`), or
-    answered by hand and not yet written down (`a`)."""
-    words = calls.split()
-    events: list[Event] = [SessionStarted(replace(settings(), limits=Limits(max_parallel=most)))]
-    events += [PromptAdded("hello"), *turn(1, *(call(n) for n in range(len(words))))]
-    for n, word in enumerate(words):
-        id_, safe, status = f"1.{n}", word[0], word[1]
-        if status == "p":
-            continue
-        events.append(checked(id_, parallel_safe=safe == "s"))
-        if status in "drixf":
-            events.append(run(id_))
-        if status in "rixf":
-            events.append(CallStarted(id_, 1))
-        match status:
-            case "i":
-                events.append(CallInterrupted(id_))
-            case "x" | "f":
-                events.append(CallEnded(id_, text_result("so", is_error=status == "f")))
-            case "a":
-                events.append(CallDecided(id_, "answer", digest="digest", text="so"))
-    return session(*events)
-
-
 PATTERNS: list[tuple[str, str, str]] = [
     # Alone.
     ("ud", "0", "running"),
@@ -101,14 +74,6 @@ PATTERNS: list[tuple[str, str, str]] = [
     ("ui sw ud", "", "waiting"),
 ]
 
-
-@pytest.mark.parametrize(("calls", "begin", "state"), PATTERNS, ids=[p[0] for p in PATTERNS])
-def test_which_calls_begin(calls: str, begin: str, state: str) -> None:
-    whole = drawn(calls)
-    assert _begun(whole) == begin
-    assert whole.state == state
-
-
 CAPS: list[tuple[str, int, str]] = [
     ("sd sd sd", 2, "0 1"),
     ("sr sd sd", 2, "1"),
@@ -123,6 +88,39 @@ CAPS: list[tuple[str, int, str]] = [
     ("sd sd", 0, "0"),
     ("sd " * 9, 4, "0 1 2 3"),
 ]
+
+
+def drawn(calls: str, most: int = 4) -> Session:
+    """A session whose last turn makes `calls`, each two letters: `s`afe or `u`nsafe, and then
+    `p`roposed, `w`aiting, `d`ecided, `r`unning, `i`nterrupted, done (`x`), failed (`f`), or
+    answered by hand and not yet written down (`a`)."""
+    words = calls.split()
+    events: list[Event] = [SessionStarted(replace(settings(), limits=Limits(max_parallel=most)))]
+    events += [PromptAdded("hello"), *turn(1, *(call(n) for n in range(len(words))))]
+    for n, word in enumerate(words):
+        id_, safe, status = f"1.{n}", word[0], word[1]
+        if status == "p":
+            continue
+        events.append(checked(id_, parallel_safe=safe == "s"))
+        if status in "drixf":
+            events.append(run(id_))
+        if status in "rixf":
+            events.append(CallStarted(id_, 1))
+        match status:
+            case "i":
+                events.append(CallInterrupted(id_))
+            case "x" | "f":
+                events.append(CallEnded(id_, text_result("so", is_error=status == "f")))
+            case "a":
+                events.append(CallDecided(id_, "answer", digest="digest", text="so"))
+    return session(*events)
+
+
+@pytest.mark.parametrize(("calls", "begin", "state"), PATTERNS, ids=[p[0] for p in PATTERNS])
+def test_which_calls_begin(calls: str, begin: str, state: str) -> None:
+    whole = drawn(calls)
+    assert _begun(whole) == begin
+    assert whole.state == state
 
 
 @pytest.mark.parametrize(("calls", "most", "begin"), CAPS, ids=[f"{c[0]} {c[1]}" for c in CAPS])

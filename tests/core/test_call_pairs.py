@@ -11,21 +11,6 @@ from playground.core.session_diff import CallPair, DiffCall, elsewhere, keyed, m
 
 Names = Sequence[tuple[str, str]]
 
-
-def made(*calls: tuple[str, str]) -> list[DiffCall]:
-    return [
-        DiffCall(f"1.{place}", 1, name, arguments, False, "done", False, None)
-        for place, (name, arguments) in enumerate(calls)
-    ]
-
-
-def pairs(left: Names, right: Names) -> tuple[list[CallPair], list[str], list[str]]:
-    found, ours, theirs = matched(
-        [keyed(one) for one in made(*left)], [keyed(one) for one in made(*right)]
-    )
-    return found, [call.id for call, _ in ours], [call.id for call, _ in theirs]
-
-
 CASES: Sequence[tuple[str, str, str]] = (
     ("a1 a2", "a1 a2", "0-0 1-1"),
     ("a1 a2", "a2 a1", "0-1 order | 1-0"),
@@ -35,6 +20,29 @@ CASES: Sequence[tuple[str, str, str]] = (
     ("a1", "b1", "0- | -0"),
     ("a1 b1 c1", "c1 a1 b1", "0-1 | 1-2 | 2-0 order"),
 )
+
+
+def made(*calls: tuple[str, str]) -> list[DiffCall]:
+    return [
+        DiffCall(
+            f"1.{place}",
+            turn=1,
+            name=name,
+            arguments=arguments,
+            edited=False,
+            status="done",
+            denied=False,
+            result=None,
+        )
+        for place, (name, arguments) in enumerate(calls)
+    ]
+
+
+def pairs(left: Names, right: Names) -> tuple[list[CallPair], list[str], list[str]]:
+    found, ours, theirs = matched(
+        [keyed(one) for one in made(*left)], [keyed(one) for one in made(*right)]
+    )
+    return found, [call.id for call, _ in ours], [call.id for call, _ in theirs]
 
 
 @pytest.mark.parametrize(("left", "right", "wanted"), CASES)

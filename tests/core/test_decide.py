@@ -81,13 +81,6 @@ ORDERED = [
 ]
 """Two writes and a read, all waiting."""
 
-
-def by_rule(decision: str = "run", call_id: str = "1.0", **more: Any) -> Record:
-    return Record(
-        CallDecided(call_id, decision, by="rule", digest="digest", **more)  # type: ignore[arg-type]
-    )
-
-
 PLAYS: list[tuple[str, list[Event], list[Command]]] = [
     ("a prompt is sent", begun(), [AUTO]),
     ("nothing while the answer arrives", [*begun(), sent(1)], []),
@@ -183,6 +176,17 @@ PLAYS: list[tuple[str, list[Event], list[Command]]] = [
     ("a paused provider turn goes on", [*begun(), *turn(1, call(0)[:0], reason="pause")], [AUTO]),
 ]
 
+UNREACHED = [sent(1), ResponseFailed("unreachable", "No.")]
+
+FIRST: Command = Retry(1, 1)
+SECOND: Command = Retry(2, 2)
+
+
+def by_rule(decision: str = "run", call_id: str = "1.0", **more: Any) -> Record:
+    return Record(
+        CallDecided(call_id, decision, by="rule", digest="digest", **more)  # type: ignore[arg-type]
+    )
+
 
 @pytest.mark.parametrize(("events", "commands"), [p[1:] for p in PLAYS], ids=[p[0] for p in PLAYS])
 def test_play(events: list[Event], commands: list[Command]) -> None:
@@ -271,10 +275,7 @@ def again(number: int) -> list[Event]:
     return [*refused(number), waited, TurnDropped(number, automatic=True)]
 
 
-UNREACHED = [sent(1), ResponseFailed("unreachable", "No.")]
 WAITED = [*begun(), *refused(1), RetryScheduled(1, 1, 1.0, 2_000, "429")]
-FIRST: Command = Retry(1, 1)
-SECOND: Command = Retry(2, 2)
 
 RETRIES: list[tuple[str, list[Event], list[Command]]] = [
     *((f"{status}", [*begun(), *refused(1, status)], [FIRST])

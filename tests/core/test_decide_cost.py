@@ -39,6 +39,18 @@ from tests.playbook import begun, call, checked, session, settings, turn
 
 ALL = (Rule("*", "run"),)
 
+DISTINCT = [f'{{"city": "{n}"}}' for n in range(120)]
+ALIKE = [f'{{"city": "{n % 10}"}}' for n in range(120)]
+RUNS: list[tuple[str, Sequence[Rule], bool, Sequence[str], Limits]] = [
+    ("a rule runs them", ALL, True, DISTINCT, Limits(max_parallel=4)),
+    ("a user runs them", (), True, DISTINCT, Limits(max_parallel=4)),
+    ("a rule leaves them to a user", (Rule("*", "ask"),), True, DISTINCT, Limits()),
+    ("a rule would stop others", (Rule("no", "stop"), *ALL), True, DISTINCT, Limits()),
+    ("one after the other", ALL, False, DISTINCT, Limits()),
+    ("no error is passed over", ALL, True, DISTINCT, Limits(continue_on_error=False)),
+    ("many are alike", ALL, True, ALIKE, Limits(max_repeats=13)),
+]
+
 
 def test_many_calls_are_read_once_in_however_many_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a round costs must not grow with the texts of all calls, nor with their square."""
@@ -80,19 +92,6 @@ def test_a_call_that_is_looked_at_is_judged_by_no_rule_but_a_stop(
     assert judged == []
     assert next_commands(one, (Rule("*", "stop"),)) == [CheckCall(f"1.{n}") for n in range(5)]
     assert judged == ["1.0"]
-
-
-DISTINCT = [f'{{"city": "{n}"}}' for n in range(120)]
-ALIKE = [f'{{"city": "{n % 10}"}}' for n in range(120)]
-RUNS: list[tuple[str, Sequence[Rule], bool, Sequence[str], Limits]] = [
-    ("a rule runs them", ALL, True, DISTINCT, Limits(max_parallel=4)),
-    ("a user runs them", (), True, DISTINCT, Limits(max_parallel=4)),
-    ("a rule leaves them to a user", (Rule("*", "ask"),), True, DISTINCT, Limits()),
-    ("a rule would stop others", (Rule("no", "stop"), *ALL), True, DISTINCT, Limits()),
-    ("one after the other", ALL, False, DISTINCT, Limits()),
-    ("no error is passed over", ALL, True, DISTINCT, Limits(continue_on_error=False)),
-    ("many are alike", ALL, True, ALIKE, Limits(max_repeats=13)),
-]
 
 
 @pytest.mark.slow

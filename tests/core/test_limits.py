@@ -42,6 +42,8 @@ AUTO = SendRequest(ToolChoice())
 ARGUMENTS = '{"city":"Paris"}'
 ALL = (Rule("*", "run"),)
 
+K = Usage(900, 100)
+
 
 def begun(**limits: Any) -> list[Event]:
     """A session with one prompt, and other limits."""
@@ -73,7 +75,6 @@ def paused(events: Iterable[Event]) -> list[tuple[str, str]]:
     ]
 
 
-K = Usage(900, 100)
 FIVE = [*begun(max_calls_per_turn=2), *several(5)]
 TWO_DONE = [*begun(max_calls_per_turn=2), *several(5, "1.0", "1.1")]
 

@@ -36,6 +36,36 @@ from playground.core.tools import Content, ToolChoice, text_result
 from tests.playbook import begun, call, checked, failed, opened, part, ran, run, session, turn
 from tests.playbook import settings as start
 
+IMAGE = Content("image", media_type="image/png", data="aGk=")
+STOPPED_TURN: list[Event] = [
+    *(PartStarted(0, "thinking"), PartDelta(0, "hm"), PartEnded(0, "hm", complete=False)),
+    *(PartStarted(1, "call", "look", "b"), PartEnded(1, '{"a', "look", "b", complete=False)),
+]
+ORPHAN = "result:toolu_0"
+
+HISTORIES: list[tuple[str, list[Event], list[tuple[str, list[str]]]]] = [
+    ("a stopped turn that said nothing", [*failed(1, STOPPED_TURN, failure="stopped")],
+     [("user", ["text:hello", "text:on"])]),
+    ("cut turns in a row",
+     [*failed(1, part(0)), PromptAdded("b"), *failed(2, call(0)), PromptAdded("c"),
+      *failed(3, part(0, text=" \n"))],
+     [("user", ["text:hello"]), ("assistant", ["text:hi"]),
+      ("user", ["text:b", "text:c", "text:on"])]),
+    ("ended by length with a call", [*turn(1, part(0), call(1), reason="length")],
+     [("user", ["text:hello"]), ("assistant", ["text:hi", 'call:{"city":"Paris"}']),
+      ("results", ["result:toolu_1"]), ("user", ["text:on"])]),
+    ("a refusal", [*turn(1, part(0, "refusal", "No."), reason="refusal")],
+     [("user", ["text:hello"]), ("assistant", ["refusal:No."]), ("user", ["text:on"])]),
+    ("a refusal without a word", [*opened(1), ResponseEnded("refusal")],
+     [("user", ["text:hello", "text:on"])]),
+    ("an empty text beside a call", [*turn(1, part(0, text=""), call(1))],
+     [("user", ["text:hello"]), ("assistant", ['call:{"city":"Paris"}']),
+      ("results", ["result:toolu_1"]), ("user", ["text:on"])]),
+    ("a pause and what came after it", [*turn(1, part(0), reason="pause"), *turn(2, call(0))],
+     [("user", ["text:hello"]), ("assistant", ["text:hi", 'call:{"city":"Paris"}']),
+      ("results", [ORPHAN]), ("user", ["text:on"])]),
+]  # fmt: skip
+
 
 def shape(*events: Event) -> list[tuple[str, list[str]]]:
     request = model_request(session(*events), ToolChoice())
@@ -103,37 +133,6 @@ def test_only_allowed_tools_are_sent() -> None:
     choice = ToolChoice("auto", "", ("look",))
     request = model_request(session(*begun(choice=choice)), choice)
     assert [tool.name for tool in request.offered] == ["look"]
-
-
-IMAGE = Content("image", media_type="image/png", data="aGk=")
-STOPPED_TURN: list[Event] = [
-    *(PartStarted(0, "thinking"), PartDelta(0, "hm"), PartEnded(0, "hm", complete=False)),
-    *(PartStarted(1, "call", "look", "b"), PartEnded(1, '{"a', "look", "b", complete=False)),
-]
-ORPHAN = "result:toolu_0"
-
-HISTORIES: list[tuple[str, list[Event], list[tuple[str, list[str]]]]] = [
-    ("a stopped turn that said nothing", [*failed(1, STOPPED_TURN, failure="stopped")],
-     [("user", ["text:hello", "text:on"])]),
-    ("cut turns in a row",
-     [*failed(1, part(0)), PromptAdded("b"), *failed(2, call(0)), PromptAdded("c"),
-      *failed(3, part(0, text=" \n"))],
-     [("user", ["text:hello"]), ("assistant", ["text:hi"]),
-      ("user", ["text:b", "text:c", "text:on"])]),
-    ("ended by length with a call", [*turn(1, part(0), call(1), reason="length")],
-     [("user", ["text:hello"]), ("assistant", ["text:hi", 'call:{"city":"Paris"}']),
-      ("results", ["result:toolu_1"]), ("user", ["text:on"])]),
-    ("a refusal", [*turn(1, part(0, "refusal", "No."), reason="refusal")],
-     [("user", ["text:hello"]), ("assistant", ["refusal:No."]), ("user", ["text:on"])]),
-    ("a refusal without a word", [*opened(1), ResponseEnded("refusal")],
-     [("user", ["text:hello", "text:on"])]),
-    ("an empty text beside a call", [*turn(1, part(0, text=""), call(1))],
-     [("user", ["text:hello"]), ("assistant", ['call:{"city":"Paris"}']),
-      ("results", ["result:toolu_1"]), ("user", ["text:on"])]),
-    ("a pause and what came after it", [*turn(1, part(0), reason="pause"), *turn(2, call(0))],
-     [("user", ["text:hello"]), ("assistant", ["text:hi", 'call:{"city":"Paris"}']),
-      ("results", [ORPHAN]), ("user", ["text:on"])]),
-]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ import pytest
 from playground.core.errors import NotFound
 from playground.core.providers import OPENAI, PROFILES, ollama_url, profile, profiles, with_account
 
+ACCOUNT = {"OPENAI_ORG_ID": "org-1", "OPENAI_PROJECT_ID": "proj-1"}
+
 
 def test_the_simulator_needs_no_key() -> None:
     for one in PROFILES:
@@ -80,9 +82,6 @@ def test_vendors_whose_address_is_the_person_s(
 )
 def test_the_forms_of_ollama_s_host(host: str, url: str) -> None:
     assert ollama_url(host) == url
-
-
-ACCOUNT = {"OPENAI_ORG_ID": "org-1", "OPENAI_PROJECT_ID": "proj-1"}
 
 
 def test_the_account_is_named_to_openai_alone() -> None:

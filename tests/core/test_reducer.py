@@ -97,6 +97,13 @@ ILLEGAL: list[tuple[str, list[Event], Event]] = [
     ("a check of what was decided", [*ONE, run("1.0")], checked("1.0")),
 ]
 
+CRASHED: list[Event] = [*ONE, run("1.0"), CallStarted("1.0", 1), CallInterrupted("1.0")]
+
+EIGHT_HOURS = 8 * 3_600_000
+
+SCHEMA = Problem("schema", "No.", "/city")
+NEWER = Problem("schema", "No, either.", "/day")
+
 
 @pytest.mark.parametrize(("before", "event"), [i[1:] for i in ILLEGAL], ids=[i[0] for i in ILLEGAL])
 def test_refused_and_nothing_changed(before: list[Event], event: Event) -> None:
@@ -114,9 +121,6 @@ def test_every_prefix_is_a_session_and_folds_the_same_from_anywhere() -> None:
         apply(grown, item)
         assert repr(grown) == repr(fold("s", log[:place]))
         json.dumps(session_data(grown))
-
-
-CRASHED: list[Event] = [*ONE, run("1.0"), CallStarted("1.0", 1), CallInterrupted("1.0")]
 
 
 @pytest.mark.parametrize(("before", "status"), [(ONE, "waiting"), (CRASHED, "interrupted")])
@@ -146,9 +150,6 @@ def test_a_delta_costs_the_same_however_long_the_part_is() -> None:
         apply(one, logged(PartDelta(0, "12345678"))[0].__class__(100 + place, 1, PartDelta(0, "x")))
     assert len(growing.pieces) == 5_000  # kept apart: nothing was joined on the way
     assert growing.length == 5_000
-
-
-EIGHT_HOURS = 8 * 3_600_000
 
 
 @pytest.mark.parametrize("ends", ["answer", "deny"])
@@ -192,10 +193,6 @@ def test_an_answer_that_breaks_off_ends_when_it_did() -> None:
     for event in (PartEnded(0, "Hel", complete=False), ResponseFailed("interrupted", "x")):
         apply(one, Logged(one.seq + 1, 30_000, event))
     assert (one.turns[0].closed_ms, one.turns[0].parts[0].ended_ms) == (30_000, 30_000)
-
-
-SCHEMA = Problem("schema", "No.", "/city")
-NEWER = Problem("schema", "No, either.", "/day")
 
 
 @pytest.mark.parametrize(

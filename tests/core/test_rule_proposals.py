@@ -28,43 +28,6 @@ ONE = [*begun(), *turn(1, call(0)), checked("1.0")]
 DENIED = CallDecided("1.0", "deny", digest="digest")
 LATER = [*ONE, DENIED, *ran("1.0")[1:]]
 
-
-def proposed(
-    *events: Event,
-    own: tuple[Rule, ...] = (),
-    always: tuple[Rule, ...] = (),
-    action: Any = "run",
-    exact: bool = False,
-    scope: str = "session",
-    denied: Iterable[tuple[str, str]] = (),
-    of: str = "1.0",
-) -> Proposal:
-    whole = session(*events)
-    rules, at = (*own, *always), scope == "always"
-    listed, before = always if at else own, Denials()
-    for name, arguments in denied:
-        before.add(name, [arguments])
-    return proposal(whole, whole.call(of), rules, action, exact, listed, before, always=at)
-
-
-def test_the_rule_for_a_tool_and_the_one_for_its_arguments() -> None:
-    assert proposed(*ONE) == Proposal(HERE, 0, ("1.0",))
-    assert proposed(*ONE, exact=True) == Proposal(EXACT, 0, ("1.0",))
-    assert HERE.sentence == "run get_weather"
-    assert EXACT.sentence == 'run get_weather where the arguments are {"city": "Paris"}'
-    deny = Rule("get_weather", "deny", here="s")
-    assert proposed(*ONE, action="deny") == Proposal(deny, 0, ("1.0",))
-
-
-def test_it_tells_which_calls_it_decides_at_once() -> None:
-    rome = '{"city":"Rome"}'
-    events = [*begun(), *turn(1, call(0), call(1, arguments=rome), call(2, "look"), call(3))]
-    events += [checked("1.0"), checked("1.1"), checked("1.2"), checked("1.3", BROKEN)]
-    assert proposed(*events).decides == ("1.0", "1.1")
-    assert proposed(*events, exact=True).decides == ("1.0",)
-    assert proposed(*events, exact=True, action="deny").decides == ("1.0", "1.3")
-
-
 BROKEN = Problem("schema", "/city is missing")
 ASK = Rule("*", "ask")
 DENY_ROME = Rule("get_weather", "deny", when={"/city": "Rome"})
@@ -82,13 +45,6 @@ PLACES: list[tuple[str, dict[str, Any], int]] = [
     ("a denial before what lets through", {"own": (Rule("*", "run"),), "action": "deny"}, 0),
     ("a denial after a denial", {"own": (DENY_ROME,), "action": "deny"}, 1),
 ]
-
-
-@pytest.mark.parametrize(("given", "place"), [p[1:] for p in PLACES], ids=[p[0] for p in PLACES])
-def test_its_place(given: dict[str, Any], place: int) -> None:
-    found = proposed(*ONE, **given)
-    assert (found.place, found.decides, found.why_not) == (place, ("1.0",), "")
-
 
 STOP = Rule("get_weather", "stop")
 BOUND = Rule("get_weather", "run", bound={"get_weather": "another"})
@@ -139,6 +95,59 @@ NONE: list[tuple[str, list[Event], dict[str, Any], str]] = [
      "needs your decision"),
 ]  # fmt: skip
 
+SECRET = Rule("get_weather", "ask", when={"/city": {"prefix": "Secret"}})
+
+
+def proposed(
+    *events: Event,
+    own: tuple[Rule, ...] = (),
+    always: tuple[Rule, ...] = (),
+    action: Any = "run",
+    exact: bool = False,
+    scope: str = "session",
+    denied: Iterable[tuple[str, str]] = (),
+    of: str = "1.0",
+) -> Proposal:
+    whole = session(*events)
+    rules, at = (*own, *always), scope == "always"
+    listed, before = always if at else own, Denials()
+    for name, arguments in denied:
+        before.add(name, [arguments])
+    return proposal(
+        whole,
+        call=whole.call(of),
+        rules=rules,
+        action=action,
+        exact=exact,
+        scope_rules=listed,
+        denied=before,
+        always=at,
+    )
+
+
+def test_the_rule_for_a_tool_and_the_one_for_its_arguments() -> None:
+    assert proposed(*ONE) == Proposal(HERE, 0, ("1.0",))
+    assert proposed(*ONE, exact=True) == Proposal(EXACT, 0, ("1.0",))
+    assert HERE.sentence == "run get_weather"
+    assert EXACT.sentence == 'run get_weather where the arguments are {"city": "Paris"}'
+    deny = Rule("get_weather", "deny", here="s")
+    assert proposed(*ONE, action="deny") == Proposal(deny, 0, ("1.0",))
+
+
+def test_it_tells_which_calls_it_decides_at_once() -> None:
+    rome = '{"city":"Rome"}'
+    events = [*begun(), *turn(1, call(0), call(1, arguments=rome), call(2, "look"), call(3))]
+    events += [checked("1.0"), checked("1.1"), checked("1.2"), checked("1.3", BROKEN)]
+    assert proposed(*events).decides == ("1.0", "1.1")
+    assert proposed(*events, exact=True).decides == ("1.0",)
+    assert proposed(*events, exact=True, action="deny").decides == ("1.0", "1.3")
+
+
+@pytest.mark.parametrize(("given", "place"), [p[1:] for p in PLACES], ids=[p[0] for p in PLACES])
+def test_its_place(given: dict[str, Any], place: int) -> None:
+    found = proposed(*ONE, **given)
+    assert (found.place, found.decides, found.why_not) == (place, ("1.0",), "")
+
 
 @pytest.mark.parametrize(
     ("events", "given", "said"), [n[1:] for n in NONE], ids=[n[0] for n in NONE]
@@ -164,9 +173,6 @@ def test_long_integers_are_named_to_the_digit() -> None:
     found = proposed(*events, exact=True)
     assert found.rule is not None
     assert found.rule.when == {"": {"equals": {"n": int(digits)}}}
-
-
-SECRET = Rule("get_weather", "ask", when={"/city": {"prefix": "Secret"}})
 
 
 @pytest.mark.parametrize(

@@ -28,15 +28,6 @@ READ = Tool("read", answered_by="workspace", config={"tool": "read_file"}, read_
 DOCS = Tool("docs", answered_by="mcp", config={"server": "docs", "tool": "find"})
 MAIL = Tool("mail", answered_by="mcp", config={"server": "mail"}, read_only=True)
 
-
-def made(tool: Tool | str, arguments: str = "{}") -> Call:
-    """A call of `tool`, or of a name that no tool has."""
-    tools = [tool] if isinstance(tool, Tool) else []
-    name = tool.name if isinstance(tool, Tool) else tool
-    whole = session(*begun(*tools), *turn(1, call(0, name, arguments)))
-    return whole.call("1.0")
-
-
 FORMS: list[tuple[Rule, list[Tool], list[Tool]]] = [
     (Rule(), [READ, DOCS, MAIL], []),
     (Rule("read"), [READ], [DOCS, MAIL]),
@@ -53,6 +44,73 @@ FORMS: list[tuple[Rule, list[Tool], list[Tool]]] = [
     (Rule("read", source="mcp"), [], [READ]),
     (Rule(enabled=False), [], [READ, DOCS, MAIL]),
 ]
+
+CLIMBS = [
+    "notes/../key",
+    "notes/..",
+    "notes\\..\\key",
+    "notes/%2e%2E%2fkey",
+    "notes/.%2e/key",
+    "notes/..%5Ckey",
+    "notes/..?a",
+    "notes/..#a",
+    "notes/..;/key",
+    "notes/..%3bx/key",
+    "notes/..%3Fa",
+    "notes/.. /key",
+    "notes/%252e%252e/key",
+    "notes/..%252fkey",
+    "notes/.%00./key",
+    "notes/..%0a",
+    "notes/\uff0e\uff0e/key",
+    "notes/%c0%ae%c0%ae/key",
+    "notes/%2525252525252e",
+]
+SOUND = ["notes/a..b", "notes/...", "notes/100%", "notes/a?b=..c", "notes/%25"]
+
+CHANGED: list[Any] = [
+    {"description": "Another."},
+    {"parameters": {"type": "object", "required": ["x"]}},
+    {"answered_by": "http"},
+    {"config": {"server": "docs", "tool": "other"}},
+    {"config": {"server": "other", "tool": "find"}},
+    {"format": {"type": "text"}},
+    {"read_only": True},
+]
+
+SAID: list[tuple[Rule, str]] = [
+    (Rule("*", "run"), "run every tool"),
+    (Rule("docs", "deny"), "deny docs"),
+    (Rule("docs", "stop"), "stop the run at docs"),
+    (Rule("*", "run", read_only=True), "run read-only tools"),
+    (Rule("docs", "run", read_only=True), "run docs where it is read-only"),
+    (Rule("*", "ask", source="mcp:docs"), "ask every tool of mcp docs"),
+    (Rule("*", "ask", source="mcp"), "ask every tool of mcp"),
+    (Rule("*", "run", source="workspace", read_only=True), "run read-only tools of workspace"),
+    (Rule("a", "run", when={"/city": "Paris"}), 'run a where /city is "Paris"'),
+    (Rule("a", "run", when={"/n": 3, "/m": None}), "run a where /n is 3 and /m is null"),
+    (Rule("a", "run", when={"/p": {"prefix": "x"}}), 'run a where /p begins with "x"'),
+    (Rule("a", "run", when={"/p": {"glob": "*x"}}), 'run a where /p matches "*x"'),
+    (Rule("a", "run", when={"/p": {"one_of": [1, "x"]}}), 'run a where /p in [1, "x"]'),
+    (Rule("a", "run", when={"": {"equals": {}}}), "run a where the arguments are {}"),
+    (Rule("a", "run", when={"": {"one_of": [1]}}), "run a where the whole in [1]"),
+    (Rule("a", "answer", fault="error"), "answer a, staged: an error"),
+    # What is odd is said, too, and nothing reads as words of ours.
+    (Rule("every tool", "run"), 'run "every tool"'),
+    (Rule("a", "run", when={"/p is 1 or /q": 2}), 'run a where "/p is 1 or /q" is 2'),
+    (Rule("a", "run", when={"/p": {"one_of": 3}}), 'run a where /p is {"one_of": 3}'),
+    (Rule("a", "run", when={"/p": {"x": 1, "y": 2}}), 'run a where /p is {"x": 1, "y": 2}'),
+    (Rule("a", "run", when={"/p": "\ud800"}), 'run a where /p is "\\ud800"'),
+    (Rule("a", "run", when={"/p": 200 * "x"}), 'run a where /p is "' + 78 * "x" + "…"),
+]
+
+
+def made(tool: Tool | str, arguments: str = "{}") -> Call:
+    """A call of `tool`, or of a name that no tool has."""
+    tools = [tool] if isinstance(tool, Tool) else []
+    name = tool.name if isinstance(tool, Tool) else tool
+    whole = session(*begun(*tools), *turn(1, call(0, name, arguments)))
+    return whole.call("1.0")
 
 
 @pytest.mark.parametrize(
@@ -96,30 +154,6 @@ def test_the_first_that_matches_wins(rules: list[Rule], action: str | None) -> N
     assert (found.action if found else None) == action
 
 
-CLIMBS = [
-    "notes/../key",
-    "notes/..",
-    "notes\\..\\key",
-    "notes/%2e%2E%2fkey",
-    "notes/.%2e/key",
-    "notes/..%5Ckey",
-    "notes/..?a",
-    "notes/..#a",
-    "notes/..;/key",
-    "notes/..%3bx/key",
-    "notes/..%3Fa",
-    "notes/.. /key",
-    "notes/%252e%252e/key",
-    "notes/..%252fkey",
-    "notes/.%00./key",
-    "notes/..%0a",
-    "notes/\uff0e\uff0e/key",
-    "notes/%c0%ae%c0%ae/key",
-    "notes/%2525252525252e",
-]
-SOUND = ["notes/a..b", "notes/...", "notes/100%", "notes/a?b=..c", "notes/%25"]
-
-
 @pytest.mark.parametrize("path", [*CLIMBS, *SOUND])
 @pytest.mark.parametrize("test", [{"prefix": "notes"}, {"glob": "notes*"}])
 @pytest.mark.parametrize("action", ACTIONS)
@@ -159,17 +193,6 @@ def test_a_long_number_beside_a_path() -> None:
     assert not matches(Rule("*", "run", when={"/path": {"prefix": "notes/"}}), one)
 
 
-CHANGED: list[Any] = [
-    {"description": "Another."},
-    {"parameters": {"type": "object", "required": ["x"]}},
-    {"answered_by": "http"},
-    {"config": {"server": "docs", "tool": "other"}},
-    {"config": {"server": "other", "tool": "find"}},
-    {"format": {"type": "text"}},
-    {"read_only": True},
-]
-
-
 @pytest.mark.parametrize("action", ["run", "answer"])
 @pytest.mark.parametrize("changes", CHANGED, ids=[str(one)[:40] for one in CHANGED])
 def test_a_changed_tool_asks(action: Any, changes: dict[str, Any]) -> None:
@@ -196,33 +219,6 @@ def test_what_keeps_back_holds_for_whatever_bears_the_name(action: Any) -> None:
 
 def test_what_is_no_part_of_a_tool_binds_nothing() -> None:
     assert content(replace(DOCS, timeout_s=5.0, group="x"), "") == content(DOCS, "")
-
-
-SAID: list[tuple[Rule, str]] = [
-    (Rule("*", "run"), "run every tool"),
-    (Rule("docs", "deny"), "deny docs"),
-    (Rule("docs", "stop"), "stop the run at docs"),
-    (Rule("*", "run", read_only=True), "run read-only tools"),
-    (Rule("docs", "run", read_only=True), "run docs where it is read-only"),
-    (Rule("*", "ask", source="mcp:docs"), "ask every tool of mcp docs"),
-    (Rule("*", "ask", source="mcp"), "ask every tool of mcp"),
-    (Rule("*", "run", source="workspace", read_only=True), "run read-only tools of workspace"),
-    (Rule("a", "run", when={"/city": "Paris"}), 'run a where /city is "Paris"'),
-    (Rule("a", "run", when={"/n": 3, "/m": None}), "run a where /n is 3 and /m is null"),
-    (Rule("a", "run", when={"/p": {"prefix": "x"}}), 'run a where /p begins with "x"'),
-    (Rule("a", "run", when={"/p": {"glob": "*x"}}), 'run a where /p matches "*x"'),
-    (Rule("a", "run", when={"/p": {"one_of": [1, "x"]}}), 'run a where /p in [1, "x"]'),
-    (Rule("a", "run", when={"": {"equals": {}}}), "run a where the arguments are {}"),
-    (Rule("a", "run", when={"": {"one_of": [1]}}), "run a where the whole in [1]"),
-    (Rule("a", "answer", fault="error"), "answer a, staged: an error"),
-    # What is odd is said, too, and nothing reads as words of ours.
-    (Rule("every tool", "run"), 'run "every tool"'),
-    (Rule("a", "run", when={"/p is 1 or /q": 2}), 'run a where "/p is 1 or /q" is 2'),
-    (Rule("a", "run", when={"/p": {"one_of": 3}}), 'run a where /p is {"one_of": 3}'),
-    (Rule("a", "run", when={"/p": {"x": 1, "y": 2}}), 'run a where /p is {"x": 1, "y": 2}'),
-    (Rule("a", "run", when={"/p": "\ud800"}), 'run a where /p is "\\ud800"'),
-    (Rule("a", "run", when={"/p": 200 * "x"}), 'run a where /p is "' + 78 * "x" + "…"),
-]
 
 
 @pytest.mark.parametrize(("rule", "words"), SAID, ids=[one[1][:40] for one in SAID])

@@ -40,6 +40,37 @@ ONE = [*begun(), *turn(1, call(0)), checked("1.0")]
 TWO = [*begun(), *turn(1, call(0), call(1, "look")), checked("1.0"), checked("1.1")]
 CONTENT = content(WEATHER, "")
 
+HELD = [*TWO, CallDecided("1.1", "run", by="rule", rule="W", rule_id="r1", digest="digest")]
+FREE = [*HELD, run("1.0"), *ran("1.0")]
+LOOK = Rule("look", "run", words="W", id="r1")
+BEGINS: list[Command] = [RunCall("1.1", 1, '{"city":"Paris"}')]
+GONE = "The rule “W” decided this call, but no longer does."
+STILL: list[tuple[str, tuple[Rule, ...], str]] = [
+    ("as it was", (LOOK,), ""),
+    ("said otherwise", (replace(LOOK, words="other"),), ""),
+    ("a list for always changed", (replace(LOOK, since_ms=9_000),), ""),
+    ("deleted", (), GONE),
+    ("switched off", (replace(LOOK, enabled=False),), GONE),
+    ("denied first", (Rule("*", "deny", here="s"), LOOK), GONE),
+    ("asked first", (Rule("*", "ask"), LOOK), GONE),
+    ("stopped first", (Rule("*", "stop", here="s"), LOOK), GONE),
+    ("denies now", (replace(LOOK, action="deny"),), GONE),
+    ("stages now", (replace(LOOK, fault="slow"),), GONE),
+    ("is about less now", (replace(LOOK, when={"/city": "Rome"}),), GONE),
+    ("bound to another", (replace(LOOK, bound={"look": "x"}),), "look has changed"),
+]
+
+BOUND = {"bound": {"get_weather": CONTENT}}
+OTHER = {"bound": {"get_weather": "other"}}
+DENIED = [
+    *ONE,
+    CallDecided("1.0", "deny", digest="digest"),
+    CallEnded("1.0", text_result("no", is_error=True)),
+    *turn(2, call(0)),
+    checked("2.0"),
+]
+LATE = {"since_ms": 2_000}
+
 
 def ruled(decision: Any, id_: str = "1.0", **more: Any) -> Command:
     return Record(CallDecided(id_, decision, by="rule", digest="digest", **more))
@@ -143,26 +174,6 @@ def test_a_stop_waits_for_its_check_and_nothing_else_goes_on_before() -> None:
 
 # A call that a rule decided, and that was held behind others.
 
-HELD = [*TWO, CallDecided("1.1", "run", by="rule", rule="W", rule_id="r1", digest="digest")]
-FREE = [*HELD, run("1.0"), *ran("1.0")]
-LOOK = Rule("look", "run", words="W", id="r1")
-BEGINS: list[Command] = [RunCall("1.1", 1, '{"city":"Paris"}')]
-GONE = "The rule “W” decided this call, but no longer does."
-STILL: list[tuple[str, tuple[Rule, ...], str]] = [
-    ("as it was", (LOOK,), ""),
-    ("said otherwise", (replace(LOOK, words="other"),), ""),
-    ("a list for always changed", (replace(LOOK, since_ms=9_000),), ""),
-    ("deleted", (), GONE),
-    ("switched off", (replace(LOOK, enabled=False),), GONE),
-    ("denied first", (Rule("*", "deny", here="s"), LOOK), GONE),
-    ("asked first", (Rule("*", "ask"), LOOK), GONE),
-    ("stopped first", (Rule("*", "stop", here="s"), LOOK), GONE),
-    ("denies now", (replace(LOOK, action="deny"),), GONE),
-    ("stages now", (replace(LOOK, fault="slow"),), GONE),
-    ("is about less now", (replace(LOOK, when={"/city": "Rome"}),), GONE),
-    ("bound to another", (replace(LOOK, bound={"look": "x"}),), "look has changed"),
-]
-
 
 @pytest.mark.parametrize(("rules", "why"), [row[1:] for row in STILL], ids=[n[0] for n in STILL])
 def test_a_rule_must_still_decide_a_call_when_it_begins(rules: tuple[Rule, ...], why: str) -> None:
@@ -227,16 +238,6 @@ def test_one_that_was_cut_asks_as_one_that_was_cut() -> None:
 
 # Where it is left to the user.
 
-BOUND = {"bound": {"get_weather": CONTENT}}
-OTHER = {"bound": {"get_weather": "other"}}
-DENIED = [
-    *ONE,
-    CallDecided("1.0", "deny", digest="digest"),
-    CallEnded("1.0", text_result("no", is_error=True)),
-    *turn(2, call(0)),
-    checked("2.0"),
-]
-LATE = {"since_ms": 2_000}
 
 LEFT: list[tuple[str, list[Event], Rule, str]] = [
     ("bound", ONE, rule("run", **BOUND), ""),

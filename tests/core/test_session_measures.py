@@ -115,4 +115,13 @@ def test_lineage_goes_back_to_the_first() -> None:
 
 def test_sums() -> None:
     one = sided("a").took
-    assert total([one, one]) == Measure(2, 0, 2 * one.busy_ms, 824, 192, 0.0, 0, 2)
+    assert total([one, one]) == Measure(
+        2,
+        calls=0,
+        busy_ms=2 * one.busy_ms,
+        read=824,
+        written=192,
+        cost=0.0,
+        uncounted=0,
+        unpriced=2,
+    )

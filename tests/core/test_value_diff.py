@@ -30,6 +30,15 @@ KINDS: Sequence[tuple[Any, Any, Sequence[tuple[str, str, str, str]]]] = (
     ({"b": 1, "a": 1}, {"a": 1, "b": 1}, []),
 )
 
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "a", "1"]),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["a", "b", "~/", "0"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
 
 @pytest.mark.parametrize(("old", "new", "wanted"), KINDS)
 def test_each_kind(old: Any, new: Any, wanted: Sequence[tuple[str, str, str, str]]) -> None:
@@ -72,16 +81,6 @@ def test_as_deep_as_arguments_may_be() -> None:
 def test_types_are_told_in_words() -> None:
     (found,) = json_changes('{"a": "5"}', '{"a": 5}') or ()
     assert found.types == ("text", "number")
-
-
-values = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "a", "1"]),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(st.sampled_from(["a", "b", "~/", "0"]), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
 
 
 @settings(derandomize=True, deadline=None)

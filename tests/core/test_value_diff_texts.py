@@ -37,6 +37,11 @@ CASES: Sequence[tuple[str, str, Sequence[tuple[str, str]]]] = (
     ("cats", "catalog", [("removed", "cats"), ("added", "catalog")]),
 )
 
+texts = st.text(alphabet="ab \n.\u2028é", max_size=40)
+
+LONG = "word " * 200_000
+BY_LINES = "".join(f"line {number} of many\n" for number in range(MOST_PIECES))
+
 
 @pytest.mark.parametrize(("old", "new", "wanted"), CASES)
 def test_words(old: str, new: str, wanted: Sequence[tuple[str, str]]) -> None:
@@ -50,9 +55,6 @@ def sides(pieces: Sequence[TextPiece]) -> tuple[str, str]:
     )
 
 
-texts = st.text(alphabet="ab \n.\u2028é", max_size=40)
-
-
 @settings(derandomize=True, deadline=None)
 @given(texts, texts)
 def test_both_texts_can_be_read_from_the_pieces(old: str, new: str) -> None:
@@ -60,10 +62,6 @@ def test_both_texts_can_be_read_from_the_pieces(old: str, new: str) -> None:
     assert sides(found) == (old, new)
     assert all(one.text for one in found)
     assert all(a.how != b.how for a, b in pairwise(found))
-
-
-LONG = "word " * 200_000
-BY_LINES = "".join(f"line {number} of many\n" for number in range(MOST_PIECES))
 
 
 @pytest.mark.parametrize(

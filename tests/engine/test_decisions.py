@@ -24,6 +24,10 @@ from tests.playbook import (
 
 SEEN = "digest"
 
+SCHEMA = Problem("schema", "city is missing", "/city")
+MALFORMED = Problem("malformed", "cut")
+UNKNOWN = Problem("unknown_tool", "unknown")
+
 
 def wish(
     decision: str,
@@ -35,11 +39,6 @@ def wish(
 ) -> DecisionRequest:
     """A wish made on the card as it stands, unless another digest is named."""
     return DecisionRequest(decision, digest, arguments, anyway, text)
-
-
-SCHEMA = Problem("schema", "city is missing", "/city")
-MALFORMED = Problem("malformed", "cut")
-UNKNOWN = Problem("unknown_tool", "unknown")
 
 
 def with_call(

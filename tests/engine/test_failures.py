@@ -39,6 +39,17 @@ from tests.waiting import wait_for_event, wait_while_running
 
 pytestmark = pytest.mark.anyio
 
+BODY = b'{"error":{"message":"Too many."}}\n'
+
+NO_CALL = (
+    b'data: {"choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n'
+    b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+)
+ONLY_LISTED = (
+    b'data: {"type":"response.completed","response":{"status":"completed","output":['
+    b'{"type":"mcp_list_tools","id":"l","tools":[]}]}}\n\n'
+)
+
 
 class Slept:
     """A sleep that notes how long it was to be; a `held` one does not end."""
@@ -276,9 +287,6 @@ async def test_a_server_that_is_not_there_is_asked_again(start_engine: StartEngi
     assert first.reason == "unreachable"
 
 
-BODY = b'{"error":{"message":"Too many."}}\n'
-
-
 def refusal(more: bytes = b"", status: bytes = b"429 Too Many") -> bytes:
     return (
         b"HTTP/1.1 " + status + b"\r\nContent-Type: application/json\r\n"
@@ -351,16 +359,6 @@ async def test_a_redirect_tells_its_request(tmp_path: Path) -> None:
         assert failure is not None
         assert (failure.failure, failure.request_id) == ("redirect", "req_7")
         assert "x-ratelimit-remaining-tokens" in failure.rate_limits
-
-
-NO_CALL = (
-    b'data: {"choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n'
-    b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
-)
-ONLY_LISTED = (
-    b'data: {"type":"response.completed","response":{"status":"completed","output":['
-    b'{"type":"mcp_list_tools","id":"l","tools":[]}]}}\n\n'
-)
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,41 @@ ALLOW = (Rule("*", "run", words="--allow all"),)
 SUM = {"expression": "17 * 23"}
 LEAD = "I'll use calculator for 17 * 23."
 
+# Where arguments are an object, a server that cannot read what the model wrote makes no call of
+# it: Ollama shows it as text, Gemini ends with MALFORMED_FUNCTION_CALL.
+NO_OBJECT: Mapping[str, Mapping[str, object]] = {
+    "gemini": {"state": "failed", "failure": "error", "calls": 0, "problem": ""},
+    "ollama": {"state": "idle", "failure": "", "calls": 0, "problem": ""},
+}
+CUT_OBJECT: Mapping[str, Mapping[str, object]] = {
+    name: {"state": "idle", "calls": 0, "problem": ""} for name in ("gemini", "ollama")
+}
+
+NO_DIFFERENCE: Mapping[str, Mapping[str, object]] = {
+    name: {"problem": "note schema"} for name in ("gemini", "ollama")
+}
+"""Nothing and an empty object are the same there."""
+
+NUMBERS: Mapping[str, str] = {
+    **dict.fromkeys(("cut-after-N", "rst-after-N", "stall-after-N", "clean-end-after-N"), "-2"),
+    **{"gzip-bomb-N": "-1", "args-many-keys-N": "-10001", "args-huge-N": "-4000"},
+    **{"args-deep-N": "-100", "many-deltas-N": "-100", "comment-flood-N": "-5"},
+    **{"cut-bytes-N": "-200", "big-delta-N": "-1"},
+}
+"""Small ones, where the size is not the point."""
+
+SILENT = ("stall-after-N", "stall-headers", "http-500-stall", "open-after-done", "pings-forever")
+CAPPED = (
+    *("gzip-bomb-N", "endless-line", "endless-text", "endless-args", "unlimited-blank"),
+    "big-delta-N",
+)
+AFTER_THE_END = ("error-then-more", "done-twice", "data-after-done", "open-after-done")
+
+SHORTER = (*CAPPED, *AFTER_THE_END, "http-500-huge", "gzip-lie", "stall-after-N", "pings-forever")
+"""What we do not read to its end: of these the beginning is kept."""
+
+TOGETHER = 20
+
 
 @dataclass(frozen=True)
 class Row:
@@ -85,19 +120,6 @@ def said(words: str, faults: str, **more: object) -> Row:
     return Row(words, faults, "idle", calls=0, **more)  # type: ignore[arg-type]
 
 
-# Where arguments are an object, a server that cannot read what the model wrote makes no call of
-# it: Ollama shows it as text, Gemini ends with MALFORMED_FUNCTION_CALL.
-NO_OBJECT: Mapping[str, Mapping[str, object]] = {
-    "gemini": {"state": "failed", "failure": "error", "calls": 0, "problem": ""},
-    "ollama": {"state": "idle", "failure": "", "calls": 0, "problem": ""},
-}
-CUT_OBJECT: Mapping[str, Mapping[str, object]] = {
-    name: {"state": "idle", "calls": 0, "problem": ""} for name in ("gemini", "ollama")
-}
-NO_DIFFERENCE: Mapping[str, Mapping[str, object]] = {
-    name: {"problem": "note schema"} for name in ("gemini", "ollama")
-}
-"""Nothing and an empty object are the same there."""
 TABLE: tuple[Row, ...] = (
     failed("closed: retry only when no byte came", "close-at-once rst-at-once", "unreachable"),
     failed("not HTTP; a byte came: no retry", "half-headers not-http giant-header-N", "not_api"),
@@ -243,23 +265,6 @@ TABLE: tuple[Row, ...] = (
     done("stops at max turns", "loop loop-same-id"),
     said("plain text", "fake-call-in-text sse-injection-text html-text"),
 )
-NUMBERS: Mapping[str, str] = {
-    **dict.fromkeys(("cut-after-N", "rst-after-N", "stall-after-N", "clean-end-after-N"), "-2"),
-    **{"gzip-bomb-N": "-1", "args-many-keys-N": "-10001", "args-huge-N": "-4000"},
-    **{"args-deep-N": "-100", "many-deltas-N": "-100", "comment-flood-N": "-5"},
-    **{"cut-bytes-N": "-200", "big-delta-N": "-1"},
-}
-"""Small ones, where the size is not the point."""
-
-SILENT = ("stall-after-N", "stall-headers", "http-500-stall", "open-after-done", "pings-forever")
-CAPPED = (
-    *("gzip-bomb-N", "endless-line", "endless-text", "endless-args", "unlimited-blank"),
-    "big-delta-N",
-)
-AFTER_THE_END = ("error-then-more", "done-twice", "data-after-done", "open-after-done")
-SHORTER = (*CAPPED, *AFTER_THE_END, "http-500-huge", "gzip-lie", "stall-after-N", "pings-forever")
-"""What we do not read to its end: of these the beginning is kept."""
-TOGETHER = 20
 
 
 def limits_of(fault: FaultRow) -> Limits:

@@ -37,6 +37,8 @@ FORKED = {"kind": "session_forked", "parent": "x", "parent_seq": 0, "reopened": 
 AT_MS = 4_000_000_000_000
 """Later than any rule, in Unix ms."""
 
+TWO = "What is the weather in Paris? And the weather in Rome?"
+
 
 def with_lines(data: bytes, more: Sequence[dict[str, Any]]) -> bytes:
     """A file whose session went on by `more` events."""
@@ -153,9 +155,6 @@ async def test_a_prompt_after_a_stopped_fork_tells_that_its_calls_did_not_run(
         assert session.turn is not None
         assert "Not run" in session.turn.request.body
         assert effects.ran == []
-
-
-TWO = "What is the weather in Paris? And the weather in Rome?"
 
 
 async def test_one_decision_is_one_run(tmp_path: Path) -> None:

@@ -38,7 +38,9 @@ def test_a_broken_frame_is_gone_through_once_however_many_texts_it_may_go_on_wit
     held.break_off(0)
     for index in range(50):
         said = f"{index} {SECRET[:10]}"
-        held.add_event(PartEnded(index, said, "", "", {}, False), 0, 0, 0)
+        held.add_event(
+            PartEnded(index, text=said, name="", provider_id="", meta={}, complete=False), 0, 0, 0
+        )
     released = held.release(held.size)
     data = b"".join(chunk.data for chunk in released.chunks)
     stars = "*" * len(SECRET)

@@ -103,7 +103,14 @@ def hostile(tmp_path: Path, url: str) -> tuple[bytes, Path]:
     marker = tmp_path / "marker"
     code = f"def boom():\n    open({str(marker)!r}, 'w').close()\n"
     tool = Tool("boom", answered_by="python", config={"code": code, "function": "boom"})
-    profile = Profile("mine", "anthropic", url, "ANTHROPIC_API_KEY", "m", {"x-evil": "1"})
+    profile = Profile(
+        "mine",
+        protocol="anthropic",
+        base_url=url,
+        key_name="ANTHROPIC_API_KEY",
+        model="m",
+        headers={"x-evil": "1"},
+    )
     log = turn_with_calls(("boom", {}))
     first = SessionStarted(made(tool, profile=profile, extra={"a": 1}))
     log.events[0] = replace(log.events[0], event=first)

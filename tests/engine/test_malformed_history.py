@@ -42,6 +42,12 @@ WORK = scenario(
     )
 )
 
+PROFILES = {
+    "anthropic": "simulator",
+    "openai_chat": "simulator-openai",
+    "openai_responses": "simulator-responses",
+}
+
 
 def parses_history(body: dict[str, Any]) -> bool:
     """Whether llama.cpp would take the body: the arguments of each call are a JSON object."""
@@ -90,13 +96,6 @@ async def decide(engine: Engine, session_id: str, decision: str) -> Session:
     asked = DecisionRequest(decision, digest, text="By hand." if decision == "answer" else "")
     await engine.runner.decide(session_id, "1.1", asked)
     return await wait_while_running(engine, session_id)
-
-
-PROFILES = {
-    "anthropic": "simulator",
-    "openai_chat": "simulator-openai",
-    "openai_responses": "simulator-responses",
-}
 
 
 @pytest.mark.parametrize("protocol", rest_slow(["openai_chat", "openai_responses", "anthropic"]))

@@ -47,6 +47,8 @@ POLITE = (Conflict, Refused)
 TOOL = "def note(text=''):\n    with open({!r}, 'a') as file:\n        file.write('ran\\n')\n"
 PARAMETERS = {"type": "object", "properties": {"text": {"type": "string"}}}
 
+NOTE = Tool("note", "Notes a text.", PARAMETERS, config={"result": "noted"}, parallel_safe=True)
+
 
 @pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
@@ -151,8 +153,6 @@ async def test_the_other_tab_is_shown_what_was_decided(
 
 
 # The rest asks the runner itself; what a tool does is only counted.
-
-NOTE = Tool("note", "Notes a text.", PARAMETERS, config={"result": "noted"}, parallel_safe=True)
 
 
 class Effects:

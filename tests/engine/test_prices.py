@@ -23,27 +23,75 @@ COUNTS: list[tuple[str, Usage, dict[str, int] | None]] = [
     ("anthropic", Usage(5, None), None),
     ("openai_chat", Usage(), None),
     ("openai_chat", Usage(0, 0), {"input_tokens": 0, "output_tokens": 0}),
-    ("anthropic", Usage(10, 5, {}, 100, 300),
-     {"input_tokens": 410, "output_tokens": 5, "cache_read_tokens": 100,
-      "cache_write_tokens": 300}),
-    ("anthropic", Usage(10, 5, LONG, None, 300),
-     {"input_tokens": 310, "output_tokens": 5, "cache_write_tokens": 300,
-      "cache_write_1h_tokens": 200}),
-    ("openai_chat", Usage(110, 50, {"total_tokens": 160}, 100, None, 40),
-     {"input_tokens": 110, "output_tokens": 50, "cache_read_tokens": 100}),
-    ("openai_chat", Usage(110, 50, {"total_tokens": 200}, None, None, 40),
-     {"input_tokens": 110, "output_tokens": 90}),
-    ("openai_responses", Usage(110, 50, {}, 100, None, 40),
-     {"input_tokens": 110, "output_tokens": 50, "cache_read_tokens": 100}),
-    ("gemini", Usage(110, 50, {"toolUsePromptTokenCount": 7}, 100, None, 40),
-     {"input_tokens": 117, "output_tokens": 90, "cache_read_tokens": 100}),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("protocol", "usage", "counted"), COUNTS)
-def test_counts(protocol: str, usage: Usage, counted: dict[str, int] | None) -> None:
-    assert counts(protocol, usage) == counted
-
+    (
+        "anthropic",
+        Usage(10, 5, {}, 100, 300),
+        {
+            "input_tokens": 410,
+            "output_tokens": 5,
+            "cache_read_tokens": 100,
+            "cache_write_tokens": 300,
+        },
+    ),
+    (
+        "anthropic",
+        Usage(10, 5, LONG, None, 300),
+        {
+            "input_tokens": 310,
+            "output_tokens": 5,
+            "cache_write_tokens": 300,
+            "cache_write_1h_tokens": 200,
+        },
+    ),
+    (
+        "openai_chat",
+        Usage(
+            110,
+            output_tokens=50,
+            raw={"total_tokens": 160},
+            cached_tokens=100,
+            cache_write_tokens=None,
+            reasoning_tokens=40,
+        ),
+        {"input_tokens": 110, "output_tokens": 50, "cache_read_tokens": 100},
+    ),
+    (
+        "openai_chat",
+        Usage(
+            110,
+            output_tokens=50,
+            raw={"total_tokens": 200},
+            cached_tokens=None,
+            cache_write_tokens=None,
+            reasoning_tokens=40,
+        ),
+        {"input_tokens": 110, "output_tokens": 90},
+    ),
+    (
+        "openai_responses",
+        Usage(
+            110,
+            output_tokens=50,
+            raw={},
+            cached_tokens=100,
+            cache_write_tokens=None,
+            reasoning_tokens=40,
+        ),
+        {"input_tokens": 110, "output_tokens": 50, "cache_read_tokens": 100},
+    ),
+    (
+        "gemini",
+        Usage(
+            110,
+            output_tokens=50,
+            raw={"toolUsePromptTokenCount": 7},
+            cached_tokens=100,
+            cache_write_tokens=None,
+            reasoning_tokens=40,
+        ),
+        {"input_tokens": 117, "output_tokens": 90, "cache_read_tokens": 100},
+    ),
+]
 
 ANTHROPIC, OPENAI = "https://api.anthropic.com", "https://api.openai.com/v1"
 MILLION = Usage(1_000_000, 1_000_000)
@@ -66,6 +114,20 @@ COSTS: list[tuple[Any, str, str, Usage, bool]] = [
     ("anthropic", "sim:", "claude-sonnet-4-5", MILLION, False),
 ]  # fmt: skip
 
+UNKNOWN = [
+    ("sim:", "sim-1", "The simulator"),
+    ("http://127.0.0.1:8000/v1", "gpt-4o", "on this computer"),
+    (OPENAI, "", "No model"),
+    (OPENAI, "no-such-model", "does not know no-such-model"),
+    ("https://llm.example/v1", "gpt-4o", "does not know gpt-4o"),
+    (OPENAI, "gpt-4o", ""),
+]
+
+
+@pytest.mark.parametrize(("protocol", "usage", "counted"), COUNTS)
+def test_counts(protocol: str, usage: Usage, counted: dict[str, int] | None) -> None:
+    assert counts(protocol, usage) == counted
+
 
 @priced
 @pytest.mark.parametrize(("protocol", "base_url", "model", "usage", "known"), COSTS)
@@ -83,16 +145,6 @@ def test_what_was_read_from_the_cache_is_cheaper() -> None:
     assert beside is not None
     assert whole is not None
     assert 0 < beside < whole / 4
-
-
-UNKNOWN = [
-    ("sim:", "sim-1", "The simulator"),
-    ("http://127.0.0.1:8000/v1", "gpt-4o", "on this computer"),
-    (OPENAI, "", "No model"),
-    (OPENAI, "no-such-model", "does not know no-such-model"),
-    ("https://llm.example/v1", "gpt-4o", "does not know gpt-4o"),
-    (OPENAI, "gpt-4o", ""),
-]
 
 
 @priced

@@ -23,6 +23,8 @@ KEY = "sk-canary-7c1e0b5a9d3f8642"
 OURS = Profile("ours", "openai_chat", "", "OPENAI_API_KEY", "m", connect_s=2.0, first_byte_s=2.0)
 ENVIRONMENT = {"OPENAI_API_KEY": KEY}
 
+HTML = b"<!doctype html><title>Sign in</title>"
+
 
 def answering(body: bytes, status: str = "200 OK", kind: str = "application/json") -> bytes:
     head = f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nX-Request-Id: req-7\r\n"
@@ -144,8 +146,6 @@ async def test_a_redirect_is_not_followed(tmp_path: Path) -> None:
                 assert "not followed" in answer.sentence
         assert other.seen == []
 
-
-HTML = b"<!doctype html><title>Sign in</title>"
 
 LISTS: tuple[tuple[bytes, str], ...] = (
     (answering(HTML, kind="text/html; charset=utf-8"), "not JSON but text/html"),

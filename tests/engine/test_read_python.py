@@ -357,6 +357,54 @@ ROWS: list[tuple[str, str, str, str, str]] = [
     ),
 ]
 
+FAILURES: list[tuple[str, list[str]]] = [
+    (
+        "import absent_framework.tools\n",
+        [
+            "ModuleNotFoundError: No module named 'absent_framework'",
+            "line 1, in <module>: import absent_framework.tools",
+            "Name an interpreter that has this module",
+        ],
+    ),
+    ("def broken(:\n", ["SyntaxError", "line 1: def broken(:"]),
+    ("import sys\nsys.exit('bye')\n", ["SystemExit: bye", "line 2"]),
+    ("import os\nos._exit(3)\n", ["ended without a result (exit code 3)"]),
+    ("raise LookupError('sk-test-0123456789abcdef')\n", ["LookupError: ****"]),
+    ("while True:\n    print('z' * 100_000)\n", ["printed or returned more than"]),
+]
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"file": "tools.py"}, "The file must be an absolute path. 'tools.py' is not."),
+    ({"file": "/absent/tools.py"}, "There is no file /absent/tools.py"),
+    ({"file": "/dev/zero"}, "There is no file /dev/zero"),
+    ({"text": "x = 1", "interpreter": "python3"}, "The interpreter must be an absolute path"),
+    ({"text": " "}, "Name the path of a Python file, or send its text."),
+    ({"text": "x = 1", "name": "../x.py"}, "'../x.py' is not the name of a file."),
+    ({"text": "x = 1", "name": "a\0b.py"}, "cannot be the name of a file: it holds a NUL"),
+    ({"text": "x = 1", "name": "a" * 300}, "cannot be the name of a file: File name too long."),
+    ({"text": "x = 1", "others": {"a.py": "", "a.py/b": ""}}, "'a.py/b' cannot be the name"),
+    ({"text": "#" * 600_000}, "The text has more than 512 kB. Split the file."),
+    ({"file": "~absent-user/x.py"}, "There is no file ~absent-user/x.py"),
+]
+
+FORGED = (
+    "import sys\nreader = sys.modules['playground_file']\n"
+    "entry = dict(reference='f', framework='', name='f', description='', parameters={}, "
+    "dialect='json', runs=True, problem='')\n"
+    "dumps = reader.json.dumps\n"
+    "class json:\n    @staticmethod\n    def dumps(value):\n        return "
+)
+
+UNREAD: list[tuple[str, str, str]] = [
+    (
+        "def make():\n    def price(x: int): ...\n    return price\n",
+        "make",
+        "It returns a function (price), which is only made when make() is called.",
+    ),
+    ("if True:\n    def price(x: int): ...\n", "price", "the file's text has no tool of this"),
+    ("price = lambda x: x\n", "price", "the file's text has no tool of this name."),
+]
+
 
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
@@ -477,23 +525,6 @@ async def test_read_when_schema_raises_refuses_that_tool_alone(
     assert (bad.tool, bad.problem) == (None, "It gives no schema: KeyError: 'inputSchema'")
 
 
-FAILURES: list[tuple[str, list[str]]] = [
-    (
-        "import absent_framework.tools\n",
-        [
-            "ModuleNotFoundError: No module named 'absent_framework'",
-            "line 1, in <module>: import absent_framework.tools",
-            "Name an interpreter that has this module",
-        ],
-    ),
-    ("def broken(:\n", ["SyntaxError", "line 1: def broken(:"]),
-    ("import sys\nsys.exit('bye')\n", ["SystemExit: bye", "line 2"]),
-    ("import os\nos._exit(3)\n", ["ended without a result (exit code 3)"]),
-    ("raise LookupError('sk-test-0123456789abcdef')\n", ["LookupError: ****"]),
-    ("while True:\n    print('z' * 100_000)\n", ["printed or returned more than"]),
-]
-
-
 @pytest.mark.parametrize(("text", "sentences"), FAILURES)
 async def test_read_when_import_fails_says_why_and_ends_the_process(
     text: str, sentences: list[str], engine: Engine, tmp_path: Path
@@ -544,21 +575,6 @@ async def test_read_when_file_differs_from_sent_text_says_so(
     imported = await read_file(engine, tmp_path / "tools.py", text="def other(): ...\n")
     assert [item.name for item in imported.tools] == ["price"]
     assert "differs from the text" in imported.notes[-1]
-
-
-REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"file": "tools.py"}, "The file must be an absolute path. 'tools.py' is not."),
-    ({"file": "/absent/tools.py"}, "There is no file /absent/tools.py"),
-    ({"file": "/dev/zero"}, "There is no file /dev/zero"),
-    ({"text": "x = 1", "interpreter": "python3"}, "The interpreter must be an absolute path"),
-    ({"text": " "}, "Name the path of a Python file, or send its text."),
-    ({"text": "x = 1", "name": "../x.py"}, "'../x.py' is not the name of a file."),
-    ({"text": "x = 1", "name": "a\0b.py"}, "cannot be the name of a file: it holds a NUL"),
-    ({"text": "x = 1", "name": "a" * 300}, "cannot be the name of a file: File name too long."),
-    ({"text": "x = 1", "others": {"a.py": "", "a.py/b": ""}}, "'a.py/b' cannot be the name"),
-    ({"text": "#" * 600_000}, "The text has more than 512 kB. Split the file."),
-    ({"file": "~absent-user/x.py"}, "There is no file ~absent-user/x.py"),
-]
 
 
 @pytest.mark.parametrize(("words", "sentence"), REFUSED)
@@ -615,15 +631,6 @@ async def test_read_when_file_has_more_tools_than_are_taken_says_so(
     imported = await read_file(engine, tmp_path / "tools.py")
     assert len(imported.tools) == 500
     assert imported.notes[-1] == "It has more than 500 tools. Only the first are read."
-
-
-FORGED = (
-    "import sys\nreader = sys.modules['playground_file']\n"
-    "entry = dict(reference='f', framework='', name='f', description='', parameters={}, "
-    "dialect='json', runs=True, problem='')\n"
-    "dumps = reader.json.dumps\n"
-    "class json:\n    @staticmethod\n    def dumps(value):\n        return "
-)
 
 
 @pytest.mark.parametrize(
@@ -693,17 +700,6 @@ async def test_read_when_encoding_is_unknown_says_what_python_says(
 ) -> None:
     (tmp_path / "tools.py").write_bytes(b"# coding: absent-1\ndef f(): ...\n")
     assert "unknown encoding" in (await read_file(engine, tmp_path / "tools.py")).problem
-
-
-UNREAD: list[tuple[str, str, str]] = [
-    (
-        "def make():\n    def price(x: int): ...\n    return price\n",
-        "make",
-        "It returns a function (price), which is only made when make() is called.",
-    ),
-    ("if True:\n    def price(x: int): ...\n", "price", "the file's text has no tool of this"),
-    ("price = lambda x: x\n", "price", "the file's text has no tool of this name."),
-]
 
 
 @pytest.mark.parametrize(("text", "name", "problem"), UNREAD)

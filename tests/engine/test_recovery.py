@@ -41,6 +41,13 @@ pytestmark = pytest.mark.anyio
 PARAMETERS = {"type": "object", "properties": {"text": {"type": "string"}}}
 NOTE = Tool("note", "Notes a text.", PARAMETERS, config={"result": "noted"}, parallel_safe=True)
 
+SPOILED = (
+    "UPDATE events SET kind = 'gone' WHERE session = ? AND kind = 'part_ended'",
+    "DELETE FROM events WHERE session = ? AND kind = 'request_sent'",
+    'UPDATE events SET kind = \'task_started\', body = \'{"task_id": "t", "call_id": "9.9",'
+    ' "title": ""}\' WHERE session = ? AND kind = \'prompt_added\'',
+)
+
 
 class Effects:
     """In the place of the executors: what was run, and a tool that `hangs` until it is ended."""
@@ -307,14 +314,6 @@ async def test_an_http_tool_is_told_by_a_header_that_it_is_the_same_again(tmp_pa
 def _header(request: bytes, name: bytes) -> bytes:
     lines = (line.partition(b": ") for line in request.split(b"\r\n"))
     return next(value for known, _, value in lines if known.lower() == name)
-
-
-SPOILED = (
-    "UPDATE events SET kind = 'gone' WHERE session = ? AND kind = 'part_ended'",
-    "DELETE FROM events WHERE session = ? AND kind = 'request_sent'",
-    'UPDATE events SET kind = \'task_started\', body = \'{"task_id": "t", "call_id": "9.9",'
-    ' "title": ""}\' WHERE session = ? AND kind = \'prompt_added\'',
-)
 
 
 @pytest.mark.parametrize("spoiled", SPOILED)

@@ -69,7 +69,6 @@ EVENTS: tuple[Event, ...] = (
     ResponseFailed("error", SAID, error={"message": [SAID]}),
 )
 
-
 NOT_MASKED = {
     # Masked before it is an event, with what was sent.
     *("RequestSent.url", "RequestSent.body", "RequestSent.model"),
@@ -90,6 +89,13 @@ NOT_MASKED = {
     *("RunStopped.rule", "AnswerPassed.says"),
 }
 """Texts of events in which `redact_event` replaces nothing."""
+
+SHIPPED_ASKED = {
+    "get_weather": "What is the weather in Paris?",
+    "calculator": "What is 17 * 23?",
+}
+
+FIRST = {"index": 0, "id": "c1", "function": {"name": "echo", "arguments": '{"text": "'}}
 
 
 def text_fields() -> Iterator[tuple[Event, str]]:
@@ -137,7 +143,17 @@ def test_a_delta_is_left_alone() -> None:
 @pytest.mark.parametrize("size", [1, 5, 17, 40])
 def test_a_key_that_is_printed_in_two_pieces_is_masked(tmp_path: Path, size: int) -> None:
     sessions = cast(SessionStore, SimpleNamespace(redactor=lambda: Redactor([CANARY])))
-    invocation = Invocation("s", "1.0", 1, ECHO, "{}", 1.0, 1, tmp_path, "")
+    invocation = Invocation(
+        "s",
+        call="1.0",
+        attempt=1,
+        tool=ECHO,
+        arguments="{}",
+        timeout_s=1.0,
+        max_output=1,
+        folder=tmp_path,
+        idempotency_key="",
+    )
     progress, told = ProgressSaver(sessions, invocation), list[Event]()
     text = f"é out: {CANARY} done, and {CANARY[:10]}"
     for start in range(0, len(text), size):
@@ -154,17 +170,24 @@ def test_a_program_that_ended_by_itself_may_show_how_a_key_begins(
     tmp_path: Path, shown: int, stars: int
 ) -> None:
     sessions = cast(SessionStore, SimpleNamespace(redactor=lambda: Redactor([CANARY])))
-    progress = ProgressSaver(sessions, Invocation("s", "1.0", 1, ECHO, "{}", 1.0, 1, tmp_path, ""))
+    progress = ProgressSaver(
+        sessions,
+        Invocation(
+            "s",
+            call="1.0",
+            attempt=1,
+            tool=ECHO,
+            arguments="{}",
+            timeout_s=1.0,
+            max_output=1,
+            folder=tmp_path,
+            idempotency_key="",
+        ),
+    )
     progress.report("at it", None, f"it begins with {CANARY[:shown]}")
     (told,) = progress.rest(over=True, whole=True)
     assert isinstance(told, CallProgressed)
     assert told.output == f"it begins with {'*' * stars}{CANARY[stars:shown]}"
-
-
-SHIPPED_ASKED = {
-    "get_weather": "What is the weather in Paris?",
-    "calculator": "What is 17 * 23?",
-}
 
 
 @pytest.mark.parametrize(
@@ -203,7 +226,6 @@ def called(arguments: str, **more: object) -> dict[str, object]:
     return {"tool_calls": [{"index": 0, **more, "function": {"arguments": arguments}}]}
 
 
-FIRST = {"index": 0, "id": "c1", "function": {"name": "echo", "arguments": '{"text": "'}}
 ECHOES: dict[str, bytes] = {
     "one character each": spoken(*({"content": letter} for letter in CANARY)),
     "escaped throughout": spoken({"content": "ESCAPED"}),

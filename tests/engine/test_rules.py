@@ -289,7 +289,9 @@ async def test_a_change_for_always_ends_what_a_rule_had_of_its_session(engine: E
     assert rules.rule(ALWAYS, rule.id).here == "s", "nothing that stood there has changed"
     await rules.delete(ALWAYS, again.id)
     assert rules.rule(ALWAYS, rule.id).here == ""
-    by_card = await rules.renew_for(ALWAYS, rule.id, base_of(rule), "w", "1" * 64, "t")
+    by_card = await rules.renew_for(
+        ALWAYS, rule_id=rule.id, base=base_of(rule), name="w", print_="1" * 64, session_id="t"
+    )
     assert (by_card.here, by_card.bound) == ("t", {"w": "1" * 64})
     await rules.delete(ALWAYS, rule.id)
     assert (await rules.restore(ALWAYS, rule.id))[0].here == ""

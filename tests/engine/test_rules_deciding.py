@@ -30,6 +30,10 @@ SLOW = Tool("slow", "Is slow.", {"type": "object"}, "mcp", {"server": "s", "tool
 FIRST = replace(NOTE, name="first")
 PAIR = Scenario((ScenarioTurn(ModelReply((call("first", {}), call("slow", {})))),))
 
+TRIO = Scenario(
+    (ScenarioTurn(ModelReply((call("first", {}), call("slow", {}), call("slow", {})))),)
+)
+
 
 class Held:
     """An executor whose checks wait until they are let go, and tell what `code` is then."""
@@ -121,11 +125,6 @@ async def test_a_rule_decides_a_held_call_only_as_long_as_it_stands(
     log = await engine.log.events(session.id)
     assert [one.by for one in events_of(log, CallReturned)] == ["rule"] * (change != "none")
     assert len(events_of(log, CallStarted)) == (change == "none")
-
-
-TRIO = Scenario(
-    (ScenarioTurn(ModelReply((call("first", {}), call("slow", {}), call("slow", {})))),)
-)
 
 
 @pytest.mark.parametrize("does", ["stop", "delete", "deny", "nothing", "code", "late"])

@@ -29,7 +29,17 @@ OUTER = ("$schema", "$defs", "definitions")
 
 def mock_sample(schema: Json, arguments: str = "{}") -> tuple[Any, str]:
     tool = Tool("t", config={"sample": True, "output_schema": schema})
-    call = Invocation("s", "1.0", 1, tool, arguments, 5.0, 100_000, Path(), "k")
+    call = Invocation(
+        "s",
+        call="1.0",
+        attempt=1,
+        tool=tool,
+        arguments=arguments,
+        timeout_s=5.0,
+        max_output=100_000,
+        folder=Path(),
+        idempotency_key="k",
+    )
 
     async def run() -> tuple[Any, str]:
         result = await Mock().run(call, lambda *_: None)

@@ -36,6 +36,13 @@ SECRET = "kn0wn+secret/of=ours-12345"
 CODED = base64.b64encode(f"{'x' * 40}{SECRET}{'y' * 60}".encode()).decode()
 """The secret's base64 begins at its 55th character, and ends behind its 88th."""
 
+NAMES = (
+    *("Authorization", "Proxy-Authorization", "x-api-key", "api-key", "x-goog-api-key", "Cookie"),
+    *("Ocp-Apim-Subscription-Key", "x-functions-key", "X-Amz-Security-Token", "Private-Token"),
+    *("x-auth", "x-password", "x-secret", "x-credential", "x-session-id", "x-hub-signature"),
+)
+HARMLESS = ("accept-language", "x-author", "idempotency-key", "x-design", "x-max-tokens")
+
 
 def cut(text: str, size: int) -> list[str]:
     return [text[start : start + size] for start in range(0, len(text), size)]
@@ -93,7 +100,7 @@ def note(redactor: Redactor, text: str) -> str:
 
 
 def log_line(redactor: Redactor, text: str) -> str:
-    record = logging.LogRecord("app", logging.ERROR, "", 0, "%s", (text,), None)
+    record = logging.makeLogRecord({"levelno": logging.ERROR, "msg": "%s", "args": (text,)})
     config.log_filter(redactor.redact_text)(record)
     return str(record.msg)
 
@@ -157,7 +164,12 @@ def live(size: int) -> Callable[[Redactor, str], str]:
             held.add_bytes(frame, 0)
             held.add_event(PartDelta(0, piece), 0, start, held.size)
             take()
-        held.add_event(PartEnded(0, text, "", "", {}, True), 0, held.size, held.size)
+        held.add_event(
+            PartEnded(0, text=text, name="", provider_id="", meta={}, complete=True),
+            0,
+            held.size,
+            held.size,
+        )
         take()
         said = [json.loads(line[6:])["text"] for line in bytes(frames).split(b"\n\n")[:-1]]
         assert [len(piece) for piece in shown] == [*map(len, cut(text, size))]
@@ -212,14 +224,6 @@ def test_every_place_hides_every_form(place: str, form: str) -> None:
     assert shows(text), "the row shows nothing to begin with"
     kept = PLACES[place](Redactor([SECRET]), text)
     assert not shows(kept), kept
-
-
-NAMES = (
-    *("Authorization", "Proxy-Authorization", "x-api-key", "api-key", "x-goog-api-key", "Cookie"),
-    *("Ocp-Apim-Subscription-Key", "x-functions-key", "X-Amz-Security-Token", "Private-Token"),
-    *("x-auth", "x-password", "x-secret", "x-credential", "x-session-id", "x-hub-signature"),
-)
-HARMLESS = ("accept-language", "x-author", "idempotency-key", "x-design", "x-max-tokens")
 
 
 def profile_header(name: str) -> bool:

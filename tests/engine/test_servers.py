@@ -29,6 +29,53 @@ from tests.waiting import wait_while_running
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]
 CANARY = "canary-7d1c02f94ab85e63"
 
+BAD: list[tuple[Mapping[str, Any], str]] = [
+    ({"command": "x"}, "needs a name"),
+    ({"name": "a b", "command": "x"}, "needs a name"),
+    ({"name": "a"}, "either a command or a URL"),
+    ({"name": "a", "command": "x", "url": "http://x"}, "either a command or a URL"),
+    ({"name": "a", "command": "x", "autoApprove": ["*"]}, "no field 'autoApprove'"),
+    ({"name": "a", "command": "x", "headers": {"b": "c"}}, "Only a server with a URL"),
+    ({"name": "a", "url": "http://x", "args": ["b"]}, "Only a server with a command"),
+    ({"name": "a", "url": "ftp://x"}, "Invalid URL"),
+    ({"name": "a", "url": "http://user:pw@x"}, "Invalid URL"),
+    ({"name": "a", "url": "http://${HOST}/mcp"}, "Invalid URL"),
+    ({"name": "a", "command": "x", "cwd": "work"}, "absolute path"),
+    ({"name": "a", "command": "x\0y"}, "command must be a text"),
+    ({"name": "a", "command": "x", "args": "y"}, "args must be a list"),
+    ({"name": "a", "command": "x", "args": [3]}, "args must be a text"),
+    ({"name": "a", "command": "x", "env": {"A B": "c"}}, "cannot be a name in env"),
+    ({"name": "a", "url": "http://x", "headers": {"A B": "c"}}, "cannot be a name in headers"),
+    ({"name": "a", "url": "http://x", "private": "yes"}, "private must be true or false"),
+    (
+        {"name": "a", "command": "x", "start_s": "9"},
+        "start_s must be a number of seconds from 0.1",
+    ),
+    (
+        {"name": "a", "command": "x", "call_s": 0},
+        "must be a number of seconds from 0.1 to 3600",
+    ),
+    ({"name": "a", "command": "x", "call_s": 3601}, "call_s must be a number of seconds"),
+    ({"name": "a", "command": "x", "call_s": True}, "call_s must be a number of seconds"),
+    ({"name": "a", "command": "x", "env": {"MY_TOKEN": "abc"}}, "MY_TOKEN looks like a key"),
+    ({"name": "a", "command": "x", "env": {"DB_PASSWORD": "abc"}}, "looks like a key"),
+    ({"name": "a", "command": "x", "args": ["--api-key", "abc"]}, "--api-key looks like a key"),
+    ({"name": "a", "command": "x", "args": ["--token=abc"]}, "--token looks like a key"),
+    ({"name": "a", "command": "x", "args": ["sk-abcdefghijklmnop"]}, "looks like a key"),
+    ({"name": "a", "url": "http://x", "headers": {"Authorization": "Bearer a"}}, "like a key"),
+    ({"name": "a", "url": "http://x/mcp?token=abc"}, "token looks like a key"),
+    ({"name": "a", "command": "x", "env": {"A": CANARY}}, "contains the value of a key"),
+]
+GOOD: list[Mapping[str, Any]] = [
+    {"name": "a", "command": "npx", "args": ["-y", "@scope/server", "/home/me/My notes"]},
+    {"name": "a", "command": "x", "env": {"MY_TOKEN": "${MY_TOKEN}", "MODE": "fast"}},
+    {"name": "a", "command": "x", "args": ["--api-key", "${K}"], "cwd": "~/notes"},
+    {"name": "a", "url": "https://x/mcp", "headers": {"Authorization": "Bearer ${T}"}},
+    {"name": "a", "url": "http://127.0.0.1:3000/mcp?token=${T}", "private": True},
+    {"name": "a", "command": "x", "start_s": 120, "call_s": 0.5},
+    {"name": "a", "url": "http://x", "start_s": None, "call_s": 3600},
+]
+
 
 async def listed(servers: Any, name: str) -> ShownServer:
     with anyio.fail_after(40):
@@ -130,54 +177,6 @@ async def test_what_a_server_needs_and_says_is_told_without_a_key(
     shown = await engine.servers.get("loud")
     assert (shown.state, shown.tail) == ("failed", "*" * len(CANARY) + "\n")
     assert CANARY not in shown.tail
-
-
-BAD: list[tuple[Mapping[str, Any], str]] = [
-    ({"command": "x"}, "needs a name"),
-    ({"name": "a b", "command": "x"}, "needs a name"),
-    ({"name": "a"}, "either a command or a URL"),
-    ({"name": "a", "command": "x", "url": "http://x"}, "either a command or a URL"),
-    ({"name": "a", "command": "x", "autoApprove": ["*"]}, "no field 'autoApprove'"),
-    ({"name": "a", "command": "x", "headers": {"b": "c"}}, "Only a server with a URL"),
-    ({"name": "a", "url": "http://x", "args": ["b"]}, "Only a server with a command"),
-    ({"name": "a", "url": "ftp://x"}, "Invalid URL"),
-    ({"name": "a", "url": "http://user:pw@x"}, "Invalid URL"),
-    ({"name": "a", "url": "http://${HOST}/mcp"}, "Invalid URL"),
-    ({"name": "a", "command": "x", "cwd": "work"}, "absolute path"),
-    ({"name": "a", "command": "x\0y"}, "command must be a text"),
-    ({"name": "a", "command": "x", "args": "y"}, "args must be a list"),
-    ({"name": "a", "command": "x", "args": [3]}, "args must be a text"),
-    ({"name": "a", "command": "x", "env": {"A B": "c"}}, "cannot be a name in env"),
-    ({"name": "a", "url": "http://x", "headers": {"A B": "c"}}, "cannot be a name in headers"),
-    ({"name": "a", "url": "http://x", "private": "yes"}, "private must be true or false"),
-    (
-        {"name": "a", "command": "x", "start_s": "9"},
-        "start_s must be a number of seconds from 0.1",
-    ),
-    (
-        {"name": "a", "command": "x", "call_s": 0},
-        "must be a number of seconds from 0.1 to 3600",
-    ),
-    ({"name": "a", "command": "x", "call_s": 3601}, "call_s must be a number of seconds"),
-    ({"name": "a", "command": "x", "call_s": True}, "call_s must be a number of seconds"),
-    ({"name": "a", "command": "x", "env": {"MY_TOKEN": "abc"}}, "MY_TOKEN looks like a key"),
-    ({"name": "a", "command": "x", "env": {"DB_PASSWORD": "abc"}}, "looks like a key"),
-    ({"name": "a", "command": "x", "args": ["--api-key", "abc"]}, "--api-key looks like a key"),
-    ({"name": "a", "command": "x", "args": ["--token=abc"]}, "--token looks like a key"),
-    ({"name": "a", "command": "x", "args": ["sk-abcdefghijklmnop"]}, "looks like a key"),
-    ({"name": "a", "url": "http://x", "headers": {"Authorization": "Bearer a"}}, "like a key"),
-    ({"name": "a", "url": "http://x/mcp?token=abc"}, "token looks like a key"),
-    ({"name": "a", "command": "x", "env": {"A": CANARY}}, "contains the value of a key"),
-]
-GOOD: list[Mapping[str, Any]] = [
-    {"name": "a", "command": "npx", "args": ["-y", "@scope/server", "/home/me/My notes"]},
-    {"name": "a", "command": "x", "env": {"MY_TOKEN": "${MY_TOKEN}", "MODE": "fast"}},
-    {"name": "a", "command": "x", "args": ["--api-key", "${K}"], "cwd": "~/notes"},
-    {"name": "a", "url": "https://x/mcp", "headers": {"Authorization": "Bearer ${T}"}},
-    {"name": "a", "url": "http://127.0.0.1:3000/mcp?token=${T}", "private": True},
-    {"name": "a", "command": "x", "start_s": 120, "call_s": 0.5},
-    {"name": "a", "url": "http://x", "start_s": None, "call_s": 3600},
-]
 
 
 @pytest.mark.parametrize(("data", "words"), BAD)

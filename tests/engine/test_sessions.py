@@ -52,6 +52,29 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.anyio
 
+AWAY_MS = 8 * 3_600_000
+HELD = CallProgressed("1.0", "Held back", real=text_result("42"))
+ONE_CALL = [PromptAdded("hello"), *turn(1, call(0), call(1)), checked("1.0"), checked("1.1")]
+CUT: list[list[Event]] = [
+    [PromptAdded("hello"), *opened(1), PartStarted(0, "text"), PartDelta(0, "Hel")],
+    [*ONE_CALL, run("1.0"), CallStarted("1.0", 1)],
+    [*ONE_CALL, run("1.0", fault="slow"), CallStarted("1.0", 1), HELD],
+    [*ONE_CALL, run("1.0"), CallStarted("1.0", 1), CallDecided("1.1", "deny", digest="digest")],
+]
+
+RETRYING: list[tuple[Event, str]] = [
+    (PromptAdded("hello"), "paused"),
+    (sent(1), "interrupted"),
+    (ResponseStarted(429, {}), "interrupted"),
+    (ResponseFailed("http", "Too many.", 429), "failed"),
+    (RetryScheduled(1, 1, 1.0, 9_000, "429"), "paused"),
+    (TurnDropped(1, automatic=True), "paused"),
+    (sent(2), "interrupted"),
+]
+"""A retry, and the state after a restart that came right behind each event."""
+
+DELTAS = [PartDelta(0, letter) for letter in "abc"]
+
 
 class Store:
     """A session store on a file, which can be thrown away and made anew as after a kill."""
@@ -160,17 +183,6 @@ async def test_recovery_closes_a_recording_that_was_cut(tmp_path: Path) -> None:
         assert await sessions.log.recordings(session_id) == {1: Closed(1, False, [(1, 9)], digest)}
 
 
-AWAY_MS = 8 * 3_600_000
-HELD = CallProgressed("1.0", "Held back", real=text_result("42"))
-ONE_CALL = [PromptAdded("hello"), *turn(1, call(0), call(1)), checked("1.0"), checked("1.1")]
-CUT: list[list[Event]] = [
-    [PromptAdded("hello"), *opened(1), PartStarted(0, "text"), PartDelta(0, "Hel")],
-    [*ONE_CALL, run("1.0"), CallStarted("1.0", 1)],
-    [*ONE_CALL, run("1.0", fault="slow"), CallStarted("1.0", 1), HELD],
-    [*ONE_CALL, run("1.0"), CallStarted("1.0", 1), CallDecided("1.1", "deny", digest="digest")],
-]
-
-
 @pytest.mark.parametrize("events", CUT)
 async def test_nothing_is_at_work_while_the_program_is_away(
     tmp_path: Path, events: list[Event]
@@ -191,18 +203,6 @@ async def test_nothing_is_at_work_while_the_program_is_away(
             assert busy_ms(live.session) < 1_000
             opening = fold(session_id, await sessions.log.opening(session_id))
             assert busy_ms(opening) == busy_ms(live.session)
-
-
-RETRYING: list[tuple[Event, str]] = [
-    (PromptAdded("hello"), "paused"),
-    (sent(1), "interrupted"),
-    (ResponseStarted(429, {}), "interrupted"),
-    (ResponseFailed("http", "Too many.", 429), "failed"),
-    (RetryScheduled(1, 1, 1.0, 9_000, "429"), "paused"),
-    (TurnDropped(1, automatic=True), "paused"),
-    (sent(2), "interrupted"),
-]
-"""A retry, and the state after a restart that came right behind each event."""
 
 
 @pytest.mark.parametrize("cut", range(1, len(RETRYING) + 1))
@@ -364,9 +364,6 @@ async def test_a_session_that_left_the_memory_is_known_to_who_has_it_all(tmp_pat
         sessions._live.clear()
         assert await since(sessions, session_id, after) == []
         assert await since(sessions, session_id, before) is None
-
-
-DELTAS = [PartDelta(0, letter) for letter in "abc"]
 
 
 async def streaming(sessions: SessionStore) -> str:

@@ -115,6 +115,11 @@ BAD: tuple[dict[str, Any], ...] = (
     {"idle_s": float("nan")},
 )
 
+HOST = "http://127.0.0.1:9"
+ASKED = {"protocol": "openai_chat", "base_url": f"{HOST}/v1", "model": "m"}
+KEYED = {**ASKED, "key_name": "OPENAI_API_KEY"}
+ENVIRONMENT = {"OPENAI_API_KEY": "sk-0123456789abcdef"}
+
 
 async def test_what_cannot_be_used_is_refused_with_a_sentence(engine: Engine) -> None:
     for asked in BAD:
@@ -165,13 +170,33 @@ async def test_every_limit_of_a_run_is_set_by_its_name_and_lifted_by_0(
     engine = await start_engine()
     set_all = (await settings_from(engine, asked)).limits
     taken = {"max_calls_per_answer": 10_000}
-    assert set_all == Limits(2, 3, 1, 5000, 1.0, 0.5, 4, continue_on_error=False, **taken)
+    assert set_all == Limits(
+        2,
+        max_calls_per_turn=3,
+        max_parallel=1,
+        max_run_tokens=5000,
+        max_cost=1.0,
+        max_minutes=0.5,
+        max_repeats=4,
+        continue_on_error=False,
+        **taken,
+    )
     # The twins of each other: what can be set is what a run has.
     assert asked.keys() < set(KNOWN)
     lifted = dict.fromkeys(("max_run_tokens", "max_cost", "max_minutes", "max_repeats"), 0)
     base = await settings_from(engine, asked)
     none = (await settings_from(engine, lifted, base)).limits
-    assert none == Limits(2, 3, 1, 0, 0.0, 0.0, 0, continue_on_error=False, **taken)
+    assert none == Limits(
+        2,
+        max_calls_per_turn=3,
+        max_parallel=1,
+        max_run_tokens=0,
+        max_cost=0.0,
+        max_minutes=0.0,
+        max_repeats=0,
+        continue_on_error=False,
+        **taken,
+    )
 
 
 @pytest.mark.parametrize(
@@ -181,12 +206,6 @@ async def test_the_simulator_s_ends(protocol: str, name: str, engine: Engine) ->
     settings = await settings_from(engine, {"protocol": protocol, "base_url": "sim:"})
     assert (settings.profile.name, settings.profile.protocol) == (name, protocol)
     assert settings.profile.simulated
-
-
-HOST = "http://127.0.0.1:9"
-ASKED = {"protocol": "openai_chat", "base_url": f"{HOST}/v1", "model": "m"}
-KEYED = {**ASKED, "key_name": "OPENAI_API_KEY"}
-ENVIRONMENT = {"OPENAI_API_KEY": "sk-0123456789abcdef"}
 
 
 async def test_an_address_alone_takes_no_key_along(tmp_path: Path) -> None:
@@ -291,7 +310,17 @@ async def test_an_address_has_the_options_of_the_vendor_there(
     )
     quirks = own.profile.quirks
     body = json.loads(
-        encode(ModelRequest("m", "", history, (), ToolChoice(), own.params, quirks=quirks)).body
+        encode(
+            ModelRequest(
+                "m",
+                system="",
+                messages=history,
+                tools=(),
+                choice=ToolChoice(),
+                params=own.params,
+                quirks=quirks,
+            )
+        ).body
     )
     assert body[tokens] == 9
     assert not {"max_tokens", "max_completion_tokens"} - {tokens} & body.keys()

@@ -51,6 +51,20 @@ MASKER = Redactor([SECRET])
 Part = tuple[str, list[str]]
 """What kind of part it is, and its pieces."""
 
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+
+FORMS: dict[str, Callable[[random.Random], str]] = {
+    "plain": lambda _: SECRET,
+    "percent": lambda _: quote(SECRET, safe=""),
+    "base64": lambda random_: base64.b64encode(
+        b"x" * random_.randint(0, 2) + SECRET.encode() + b"yz"
+    ).decode(),
+    "escaped": lambda random_: "".join(
+        f"\\u{ord(one):04x}" if random_.random() < 0.4 else one for one in SECRET
+    ),
+    "a beginning": lambda random_: SECRET[: random_.randint(1, 7)],
+}
+
 
 @dataclass
 class Saved:
@@ -226,8 +240,6 @@ PROTOCOLS = {
     "ollama": (ollama, ("text", "thinking", "call")),
 }
 
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
-
 
 def with_escapes(body: bytes, share: float, random_: random.Random) -> bytes:
     """`body` with a share of the letters in its strings as escapes, which none of them needs."""
@@ -252,19 +264,6 @@ def cut(text: Any, random_: random.Random, most: int) -> list[Any]:
         pieces.append(text[start : start + size])
         start += size
     return pieces
-
-
-FORMS: dict[str, Callable[[random.Random], str]] = {
-    "plain": lambda _: SECRET,
-    "percent": lambda _: quote(SECRET, safe=""),
-    "base64": lambda random_: base64.b64encode(
-        b"x" * random_.randint(0, 2) + SECRET.encode() + b"yz"
-    ).decode(),
-    "escaped": lambda random_: "".join(
-        f"\\u{ord(one):04x}" if random_.random() < 0.4 else one for one in SECRET
-    ),
-    "a beginning": lambda random_: SECRET[: random_.randint(1, 7)],
-}
 
 
 def answer(protocol: str, random_: random.Random) -> bytes:

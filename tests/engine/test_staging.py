@@ -31,6 +31,8 @@ def get_weather(city="", report=None):
 """
 SUNNY = {"city": "Paris", "temperature": 18}
 
+QUICK = [one for one in FAULTS if one.name not in ("slow", "stale")]
+
 
 def weather(folder: Path, result: object = SUNNY) -> Tool:
     """A tool that leaves a line in `effects`."""
@@ -59,9 +61,6 @@ async def ended(engine: Engine, session_id: str) -> Call:
     call = session.by_call["1.1"]
     assert call.status == "done"
     return call
-
-
-QUICK = [one for one in FAULTS if one.name not in ("slow", "stale")]
 
 
 @pytest.mark.parametrize("one", rest_slow(QUICK, 3), ids=lambda one: one.name)

@@ -26,64 +26,6 @@ pytestmark = pytest.mark.anyio
 
 PROMPT = "What is 17 * 23?"
 
-
-async def found_in(
-    database: Database, *, mending: bool = False
-) -> tuple[Verified, Sequence[Difference]]:
-    found: list[Difference] = []
-    return await verify(database, found.append, mending=mending), found
-
-
-@pytest.mark.parametrize("protocol", rest_slow(PROTOCOLS))
-async def test_what_is_kept_is_what_was_sent(tmp_path: Path, protocol: str) -> None:
-    """Streamed and not, run to the end, cut, refused with our own key in the answer, stopped."""
-    boundary = Boundary()
-    profile = Profile("sim", protocol, "sim:", model="m")  # type: ignore[arg-type]
-    prompts = (PROMPT, f"[[fault:cut-bytes-200]] {PROMPT}", f"[[fault:http-401-echo-key]] {PROMPT}")
-    async with run_engine(tmp_path, boundary=boundary) as engine:
-        ids: list[str] = []
-        for stream in (True, False):
-            for prompt in prompts:
-                one = await create_session(
-                    engine,
-                    ["calculator"],
-                    rules=ALLOW_ALL,
-                    profile=profile,
-                    stream=stream,
-                    max_retries=0,
-                )
-                ids.append(one)
-                await engine.runner.prompt(one, prompt)
-        for one in ids:
-            await wait_while_running(engine, one)
-            assert await boundary.wrongly_kept(engine, one) == []
-        done, found = await found_in(engine.database)
-        masked = {one: (await engine.log.recordings(one))[1] for one in ids}
-    assert found == []
-    assert (done.sessions, done.recordings, done.unhashed, done.unended) == (6, 8, 0, 0)
-    assert [bool(masked[one].masked) for one in ids] == [False, False, True] * 2
-    spans = [end - start for one in ids for start, end in masked[one].masked]
-    assert spans == [len(KEY)] * 2
-    assert len(KEY) >= SHORTEST
-
-
-async def test_what_was_stopped_is_kept_up_to_there(start_engine: StartEngine) -> None:
-    boundary = Boundary()
-    engine = await start_engine(boundary=boundary)
-    one = await create_session(engine)
-    await engine.runner.prompt(one, "[[fault:pings-forever]] hello")
-    async with asyncio.timeout(20):
-        while not await engine.log.chunks(one):
-            await engine.sessions.wait(engine.sessions.position, engine.sessions.list_version, 0.05)
-    await engine.runner.stop(one)
-    await wait_for_event(engine, one, ResponseFailed)
-    session = await wait_while_running(engine, one)
-    assert session.turns[-1].failure is not None
-    assert session.turns[-1].failure.failure == "stopped"
-    assert await boundary.wrongly_kept(engine, one, whole=False) == []
-    assert (await found_in(engine.database))[1] == []
-
-
 FIRST = "(SELECT min(id) FROM sessions)"
 ONE = f"WHERE session = {FIRST} AND"
 TAMPERED: dict[str, tuple[str, str]] = {
@@ -154,6 +96,63 @@ TAMPERED: dict[str, tuple[str, str]] = {
     ),
     "a text not found": ("INSERT INTO found (found) VALUES ('delete-all')", "not in the index"),
 }
+
+
+async def found_in(
+    database: Database, *, mending: bool = False
+) -> tuple[Verified, Sequence[Difference]]:
+    found: list[Difference] = []
+    return await verify(database, found.append, mending=mending), found
+
+
+@pytest.mark.parametrize("protocol", rest_slow(PROTOCOLS))
+async def test_what_is_kept_is_what_was_sent(tmp_path: Path, protocol: str) -> None:
+    """Streamed and not, run to the end, cut, refused with our own key in the answer, stopped."""
+    boundary = Boundary()
+    profile = Profile("sim", protocol, "sim:", model="m")  # type: ignore[arg-type]
+    prompts = (PROMPT, f"[[fault:cut-bytes-200]] {PROMPT}", f"[[fault:http-401-echo-key]] {PROMPT}")
+    async with run_engine(tmp_path, boundary=boundary) as engine:
+        ids: list[str] = []
+        for stream in (True, False):
+            for prompt in prompts:
+                one = await create_session(
+                    engine,
+                    ["calculator"],
+                    rules=ALLOW_ALL,
+                    profile=profile,
+                    stream=stream,
+                    max_retries=0,
+                )
+                ids.append(one)
+                await engine.runner.prompt(one, prompt)
+        for one in ids:
+            await wait_while_running(engine, one)
+            assert await boundary.wrongly_kept(engine, one) == []
+        done, found = await found_in(engine.database)
+        masked = {one: (await engine.log.recordings(one))[1] for one in ids}
+    assert found == []
+    assert (done.sessions, done.recordings, done.unhashed, done.unended) == (6, 8, 0, 0)
+    assert [bool(masked[one].masked) for one in ids] == [False, False, True] * 2
+    spans = [end - start for one in ids for start, end in masked[one].masked]
+    assert spans == [len(KEY)] * 2
+    assert len(KEY) >= SHORTEST
+
+
+async def test_what_was_stopped_is_kept_up_to_there(start_engine: StartEngine) -> None:
+    boundary = Boundary()
+    engine = await start_engine(boundary=boundary)
+    one = await create_session(engine)
+    await engine.runner.prompt(one, "[[fault:pings-forever]] hello")
+    async with asyncio.timeout(20):
+        while not await engine.log.chunks(one):
+            await engine.sessions.wait(engine.sessions.position, engine.sessions.list_version, 0.05)
+    await engine.runner.stop(one)
+    await wait_for_event(engine, one, ResponseFailed)
+    session = await wait_while_running(engine, one)
+    assert session.turns[-1].failure is not None
+    assert session.turns[-1].failure.failure == "stopped"
+    assert await boundary.wrongly_kept(engine, one, whole=False) == []
+    assert (await found_in(engine.database))[1] == []
 
 
 def written(path: Path, *sql: str) -> None:

@@ -20,6 +20,10 @@ from tests import playbook as play
 
 SHELL = Tool("shell", "Runs.", config={"tool": "run_shell"}, answered_by="workspace", strict=True)
 
+OSLO = ("get_weather", '{"city": "Oslo"}', "rain")
+ROME = ("get_weather", '{"city": "Rome", "day": 12345678901234567890}', "sun")
+ROOT = ("shell", '{"command": ["ls", null, 1.5]}', "etc")
+
 
 def saved(session: Session) -> tuple[Spec, tuple[str, ...]]:
     """The SPEC that a session makes, with its tools, and the notes."""
@@ -41,11 +45,6 @@ def ran(*calls: tuple[str, str, str], turns: bool = False) -> list[Event]:
             call_id = f"{number}.{place}"
             events += [play.checked(call_id), play.run(call_id), *play.ran(call_id, result)]
     return [*events, *play.turn(number + 1)]
-
-
-OSLO = ("get_weather", '{"city": "Oslo"}', "rain")
-ROME = ("get_weather", '{"city": "Rome", "day": 12345678901234567890}', "sun")
-ROOT = ("shell", '{"command": ["ls", null, 1.5]}', "etc")
 
 
 @pytest.mark.parametrize(

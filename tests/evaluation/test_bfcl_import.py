@@ -29,6 +29,8 @@ AREA = {
 }
 USER = {"role": "user", "content": "Area?"}
 
+MANY = {name: list(range(7)) for name in "abc"}
+
 
 def line(number: int = 0, category: str = "simple_python", **changes: Any) -> str:
     entry = {"id": f"{category}_{number}", "question": [[USER]], "function": [AREA]}
@@ -99,9 +101,6 @@ def test_an_answer_in_python_is_read_where_it_is_plain() -> None:
     match = case.expect[0].arguments
     assert match is not None
     assert match.value == {"base": [3], "unit": ["cm"], "options": [{"digits": 2}]}
-
-
-MANY = {name: list(range(7)) for name in "abc"}
 
 
 @pytest.mark.parametrize(

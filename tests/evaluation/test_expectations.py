@@ -18,6 +18,14 @@ from tests import playbook as play
 KEY = RunKey("a", "default", "m", 1)
 F, G = (Tool(name, name, {"type": "object"}, "mock", {"result": "ok"}) for name in "fg")
 
+TWO = ('f {"city": "Oslo"}', 'g {"n": 1}')
+
+BIG = "12345678901234567890123"
+NESTED = '{"to": {"city": "Oslo", "zip": "0150"}, "days": [1, 2]}'
+
+DENIED = [play.checked("1.0"), CallDecided("1.0", "deny", digest="digest")]
+DONE = [play.checked("1.0"), play.run("1.0"), *play.ran("1.0")]
+
 
 def made(*calls: str, answer: str = "Done.", reason: Any = "stop") -> Session:
     """A session whose calls were `f {"a": 1}`, and so on, in one answer, and an answer."""
@@ -39,9 +47,6 @@ def check(session: Session, **expectation: Any) -> str:
     [result] = judge(session, [read_expectation(expectation, "/expect/0")])
     assert result.passed is (result.sentence == "")
     return result.sentence
-
-
-TWO = ('f {"city": "Oslo"}', 'g {"n": 1}')
 
 
 @pytest.mark.parametrize(
@@ -95,10 +100,6 @@ def test_calls_are_judged(
 )  # fmt: skip
 def test_answers_and_measures_are_judged(expectation: dict[str, Any], sentence: str) -> None:
     assert check(made(answer="It is the Sun.", reason="length"), **expectation) == sentence
-
-
-BIG = "12345678901234567890123"
-NESTED = '{"to": {"city": "Oslo", "zip": "0150"}, "days": [1, 2]}'
 
 
 @pytest.mark.parametrize(
@@ -177,10 +178,6 @@ def test_what_a_user_edited_is_judged_as_the_model_wrote_it() -> None:
 def cut_short(*more: Event, failure: str = "") -> Session:
     events = [*play.begun(F), *play.turn(1, play.call(0, "f", "{}")), *more]
     return play.session(*events, *(play.failed(2, failure=failure) if failure else ()))
-
-
-DENIED = [play.checked("1.0"), CallDecided("1.0", "deny", digest="digest")]
-DONE = [play.checked("1.0"), play.run("1.0"), *play.ran("1.0")]
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,12 @@ cases:
 MISTYPED = {"name": "f", "parameters": {"type": 1}, "config": {"result": 1}}
 SMALL: dict[str, Any] = {"playground_batch": 1, "cases": [{"id": "a", "prompt": "Hi"}]}
 
+LOOK = Tool("look", "Looks.", answered_by="http", config={"url": "https://example.com"})
+SEND = Tool("send", "Sends.", answered_by="python", config={"file": "/x.py", "function": "send"})
+SAFE = Tool("safe", config={"result": "ok"})
+
+LONG = "y" * 20_000
+
 
 def small(**changes: Any) -> dict[str, Any]:
     return copy.deepcopy(SMALL) | changes
@@ -228,10 +234,6 @@ def test_the_least_spec_is_one_run_on_the_simulator() -> None:
 
 # The tools that a SPEC names ----------------------------------------------------------------------
 
-LOOK = Tool("look", "Looks.", answered_by="http", config={"url": "https://example.com"})
-SEND = Tool("send", "Sends.", answered_by="python", config={"file": "/x.py", "function": "send"})
-SAFE = Tool("safe", config={"result": "ok"})
-
 
 def test_only_tools_that_are_accepted_or_allowed_run_by_their_own_executor() -> None:
     data = small(tools=["files", to_data(SEND), to_data(LOOK)], variants={"a": {"tools": ["more"]}})
@@ -271,9 +273,6 @@ def test_a_tool_that_is_named_and_not_there_is_refused(data: dict[str, Any], wor
     with pytest.raises(BadInput) as refusal:
         with_tools(spec_from_data({"tools": ["files"]} | data), {"files": [SAFE]})
     assert words in str(refusal.value)
-
-
-LONG = "y" * 20_000
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,10 @@ from playground.evaluation.statistics import (
 
 CLOSE = 1e-9
 
+ORDER = ["c", "a", "b"]
+FIRST: Runs = {"a": {1: True, 2: False}, "b": {1: True, 2: True}, "c": {1: False, 2: None}}
+SECOND: Runs = {"a": {1: True, 2: True}, "b": {1: False}, "c": {1: True, 2: True}}
+
 
 @pytest.mark.parametrize(
     ("ours", "theirs"),
@@ -162,11 +166,6 @@ def test_how_many_more_are_needed() -> None:
     assert (more_needed(won, 4) or 0) > (more_needed(won) or 0)
     assert more_needed([1.0, -1.0] * 10) is None
     assert more_needed([1.0]) is None
-
-
-ORDER = ["c", "a", "b"]
-FIRST: Runs = {"a": {1: True, 2: False}, "b": {1: True, 2: True}, "c": {1: False, 2: None}}
-SECOND: Runs = {"a": {1: True, 2: True}, "b": {1: False}, "c": {1: True, 2: True}}
 
 
 def test_a_case_counts_when_all_before_it_are_complete() -> None:

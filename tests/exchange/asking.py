@@ -50,7 +50,15 @@ class Kind(Talk):
         body = sent.body.decode()
         self.bodies.append(json.loads(body))
         headers = {**sent.headers, **profile.headers, **shown}
-        request = RequestSent(number, self.protocol, "POST", url, headers, body, "simulator")
+        request = RequestSent(
+            number,
+            protocol=self.protocol,
+            method="POST",
+            url=url,
+            headers=headers,
+            body=body,
+            model="simulator",
+        )
         self.log.turns = number
         self.log.add(request, ResponseStarted(200, {"content-type": "text/event-stream"}))
         stamp = IdSource.of(sent.body, 1, 1)
@@ -70,7 +78,15 @@ class Kind(Talk):
 
     def kept(self, title: str = "Paris") -> SessionBundle:
         events = self.log.events
-        return SessionBundle(fold("s1", events), title, events, self.recordings, (), "", 0)
+        return SessionBundle(
+            fold("s1", events),
+            title=title,
+            log=events,
+            recordings=self.recordings,
+            tags=(),
+            parent="",
+            created_ms=0,
+        )
 
 
 def weather(protocol: str, **changes: Any) -> Kind:

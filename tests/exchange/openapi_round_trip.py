@@ -212,7 +212,17 @@ async def execute(
         if name not in DEFAULT_ORIGINS:
             keys.confirm(name, place)
     before = len(server.seen)
-    call = Invocation("s", "1.0", 1, tool, json.dumps(dict(arguments)), 5.0, 100_000, Path(), "")
+    call = Invocation(
+        "s",
+        call="1.0",
+        attempt=1,
+        tool=tool,
+        arguments=json.dumps(dict(arguments)),
+        timeout_s=5.0,
+        max_output=100_000,
+        folder=Path(),
+        idempotency_key="",
+    )
     result = await Http(keys, _loopback).run(call, lambda *progress: None)
     if len(server.seen) == before:
         return None, result.text

@@ -28,6 +28,109 @@ SCHEMA = {
     "additionalProperties": False,
 }
 
+GEMINI_CLI: dict[str, Any] = {
+    "contents": [
+        {
+            "role": "user",
+            "parts": [
+                {"text": "Context."},
+                {"text": "Read a.txt", "partMetadata": {"a": 1}},
+                {"fileData": {"mimeType": "application/pdf", "fileUri": "https://x/f"}},
+            ],
+        },
+        {
+            "role": "model",
+            "parts": [
+                {
+                    "functionCall": {"name": "read_file", "args": {"path": "a.txt"}, "id": "c1"},
+                    "thoughtSignature": "c2ln",
+                }
+            ],
+        },
+        {
+            "role": "user",
+            "parts": [
+                {
+                    "functionResponse": {
+                        "id": "c1",
+                        "name": "read_file",
+                        "response": {"output": "Hello"},
+                        "scheduling": "WHEN_IDLE",
+                        "parts": [{"inlineData": {"mimeType": "image/png", "data": "AAAA"}}],
+                    }
+                },
+                {"text": "Go on."},
+            ],
+        },
+    ],
+    "systemInstruction": {"role": "user", "parts": [{"text": "You are Gemini CLI."}]},
+    "tools": [
+        {
+            "functionDeclarations": [
+                {
+                    "name": "read_file",
+                    "description": "Reads.",
+                    "parametersJsonSchema": SCHEMA,
+                    "behavior": "NON_BLOCKING",
+                    "responseJsonSchema": {"type": "object"},
+                }
+            ]
+        }
+    ],
+    "toolConfig": {
+        "functionCallingConfig": {"mode": "ANY"},
+        "retrievalConfig": {"languageCode": "en"},
+    },
+    "generationConfig": {"temperature": 1, "topP": 0.95, "topK": 64},
+}
+
+OLLAMA: dict[str, Any] = {
+    "model": "qwen3",
+    "messages": [
+        {"role": "system", "content": "You are an agent."},
+        {"role": "user", "content": "Read a.txt", "images": ["AAAA"]},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"function": {"name": "read", "arguments": {"path": "a.txt"}}}],
+        },
+        {"role": "tool", "tool_name": "read", "content": "Hello"},
+        {"role": "system", "content": "Plan mode is off."},
+        {"role": "user", "content": "Go on."},
+    ],
+    "tools": [{"type": "function", "function": {"name": "read", "parameters": SCHEMA}}],
+    "options": {"temperature": 0.5, "num_ctx": 8192},
+    "keep_alive": "5m",
+    "stream": True,
+}
+
+OWN: Mapping[str, str] = {
+    "anthropic": "cache_control tool_reference defer_loading input_examples allowed_callers "
+    "metadata context_management output_config",
+    "openai_chat": "cache_control image_url file seed name",
+    "openai_responses": "namespace defer_loading detail input_file client_metadata "
+    "prompt_cache_key",
+    "gemini": "partMetadata fileData behavior responseJsonSchema scheduling toolConfig "
+    "generationConfig",
+    "ollama": "keep_alive options",
+}
+"""What nobody but its own protocol is told, by the names in the notes."""
+
+LATER: Mapping[str, tuple[str, ...]] = {
+    "anthropic": (
+        "Read a.txt",
+        "# Environment\nLinux",
+        "I read it.",
+        "Go on.",
+        "Plan mode is off.",
+    ),
+    "openai_chat": ("Read a.txt", "Plan mode is off.", "Go on.", "Be brief."),
+    "openai_responses": ("Read a.txt", "Started.", "Now plan.", "Look"),
+    "gemini": ("Context.", "Read a.txt", "Go on."),
+    "ollama": ("Read a.txt", "Plan mode is off.", "Go on."),
+}
+"""What is said, in its order, the system's among it."""
+
 
 def text(said: str, kind: str = "text", **beside: Any) -> dict[str, Any]:
     return {"type": kind, "text": said, **beside}
@@ -201,82 +304,6 @@ OPENCODE: dict[str, Any] = {
     "stream_options": {"include_usage": True},
 }
 
-GEMINI_CLI: dict[str, Any] = {
-    "contents": [
-        {
-            "role": "user",
-            "parts": [
-                {"text": "Context."},
-                {"text": "Read a.txt", "partMetadata": {"a": 1}},
-                {"fileData": {"mimeType": "application/pdf", "fileUri": "https://x/f"}},
-            ],
-        },
-        {
-            "role": "model",
-            "parts": [
-                {
-                    "functionCall": {"name": "read_file", "args": {"path": "a.txt"}, "id": "c1"},
-                    "thoughtSignature": "c2ln",
-                }
-            ],
-        },
-        {
-            "role": "user",
-            "parts": [
-                {
-                    "functionResponse": {
-                        "id": "c1",
-                        "name": "read_file",
-                        "response": {"output": "Hello"},
-                        "scheduling": "WHEN_IDLE",
-                        "parts": [{"inlineData": {"mimeType": "image/png", "data": "AAAA"}}],
-                    }
-                },
-                {"text": "Go on."},
-            ],
-        },
-    ],
-    "systemInstruction": {"role": "user", "parts": [{"text": "You are Gemini CLI."}]},
-    "tools": [
-        {
-            "functionDeclarations": [
-                {
-                    "name": "read_file",
-                    "description": "Reads.",
-                    "parametersJsonSchema": SCHEMA,
-                    "behavior": "NON_BLOCKING",
-                    "responseJsonSchema": {"type": "object"},
-                }
-            ]
-        }
-    ],
-    "toolConfig": {
-        "functionCallingConfig": {"mode": "ANY"},
-        "retrievalConfig": {"languageCode": "en"},
-    },
-    "generationConfig": {"temperature": 1, "topP": 0.95, "topK": 64},
-}
-
-OLLAMA: dict[str, Any] = {
-    "model": "qwen3",
-    "messages": [
-        {"role": "system", "content": "You are an agent."},
-        {"role": "user", "content": "Read a.txt", "images": ["AAAA"]},
-        {
-            "role": "assistant",
-            "content": "",
-            "tool_calls": [{"function": {"name": "read", "arguments": {"path": "a.txt"}}}],
-        },
-        {"role": "tool", "tool_name": "read", "content": "Hello"},
-        {"role": "system", "content": "Plan mode is off."},
-        {"role": "user", "content": "Go on."},
-    ],
-    "tools": [{"type": "function", "function": {"name": "read", "parameters": SCHEMA}}],
-    "options": {"temperature": 0.5, "num_ctx": 8192},
-    "keep_alive": "5m",
-    "stream": True,
-}
-
 REQUESTS: Mapping[Protocol, dict[str, Any]] = {
     "anthropic": CLAUDE_CODE,
     "openai_chat": OPENCODE,
@@ -284,33 +311,6 @@ REQUESTS: Mapping[Protocol, dict[str, Any]] = {
     "gemini": GEMINI_CLI,
     "ollama": OLLAMA,
 }
-
-OWN: Mapping[str, str] = {
-    "anthropic": "cache_control tool_reference defer_loading input_examples allowed_callers "
-    "metadata context_management output_config",
-    "openai_chat": "cache_control image_url file seed name",
-    "openai_responses": "namespace defer_loading detail input_file client_metadata "
-    "prompt_cache_key",
-    "gemini": "partMetadata fileData behavior responseJsonSchema scheduling toolConfig "
-    "generationConfig",
-    "ollama": "keep_alive options",
-}
-"""What nobody but its own protocol is told, by the names in the notes."""
-
-LATER: Mapping[str, tuple[str, ...]] = {
-    "anthropic": (
-        "Read a.txt",
-        "# Environment\nLinux",
-        "I read it.",
-        "Go on.",
-        "Plan mode is off.",
-    ),
-    "openai_chat": ("Read a.txt", "Plan mode is off.", "Go on.", "Be brief."),
-    "openai_responses": ("Read a.txt", "Started.", "Now plan.", "Look"),
-    "gemini": ("Context.", "Read a.txt", "Go on."),
-    "ollama": ("Read a.txt", "Plan mode is off.", "Go on."),
-}
-"""What is said, in its order, the system's among it."""
 
 
 def brought(protocol: Protocol) -> ImportedSession:

@@ -34,26 +34,6 @@ VALUES: tuple[Any, ...] = (
 )
 SCOPE = {**vars(typing), "typing": typing, "datetime": datetime, "Field": Field}
 
-
-def schema_of(hint: str, source: str = "") -> tuple[dict[str, Any], list[str]]:
-    tree = ast.parse(source)
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    types = Types(classes, {})
-    return types.schema(ast.parse(hint, mode="eval").body), types.notes
-
-
-@pytest.mark.parametrize("hint", HINTS)
-def test_a_hint_accepts_what_pydantic_says_it_accepts(hint: str) -> None:
-    schema, notes = schema_of(hint)
-    theirs = TypeAdapter(eval(hint, SCOPE)).json_schema()
-    ours, reference = (
-        jsonschema_rs.Draft202012Validator(one, validate_formats=True) for one in (schema, theirs)
-    )
-    for value in VALUES:
-        assert ours.is_valid(value) == reference.is_valid(value), (value, schema, theirs)
-    assert notes == []
-
-
 CLASSES = '''
 class Unit(Enum):
     C = "c"
@@ -93,6 +73,25 @@ class Box(Generic[T, U]):
 class Other:
     x: int
 '''
+
+
+def schema_of(hint: str, source: str = "") -> tuple[dict[str, Any], list[str]]:
+    tree = ast.parse(source)
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    types = Types(classes, {})
+    return types.schema(ast.parse(hint, mode="eval").body), types.notes
+
+
+@pytest.mark.parametrize("hint", HINTS)
+def test_a_hint_accepts_what_pydantic_says_it_accepts(hint: str) -> None:
+    schema, notes = schema_of(hint)
+    theirs = TypeAdapter(eval(hint, SCOPE)).json_schema()
+    ours, reference = (
+        jsonschema_rs.Draft202012Validator(one, validate_formats=True) for one in (schema, theirs)
+    )
+    for value in VALUES:
+        assert ours.is_valid(value) == reference.is_valid(value), (value, schema, theirs)
+    assert notes == []
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,14 @@ from tests.factories import DIGEST, Log
 IMAGE = Content("image", media_type="image/png", data=base64.b64encode(b"PICTURE").decode())
 RESULT, THOUGHT, BYTES = "the result", "a thought", b"the bytes"
 
+SIGNS = {
+    "recordings": [base64.b64encode(BYTES).decode()],
+    "results": [RESULT],
+    "thinking": [THOUGHT, base64.b64encode(THOUGHT.encode()).decode()],
+    "images": [IMAGE.data],
+    "beside": [],  # a session as JSON Lines is one alone
+}
+
 
 def session() -> SessionBundle:
     log = Log().start().add(PromptAdded("look", (IMAGE,)))
@@ -33,15 +41,6 @@ def session() -> SessionBundle:
         1: Recording(1, [RecordedChunk(1, BYTES), RecordedChunk(2, THOUGHT.encode())], True)
     }
     return SessionBundle(log.session(), "", log.events, recordings)
-
-
-SIGNS = {
-    "recordings": [base64.b64encode(BYTES).decode()],
-    "results": [RESULT],
-    "thinking": [THOUGHT, base64.b64encode(THOUGHT.encode()).decode()],
-    "images": [IMAGE.data],
-    "beside": [],  # a session as JSON Lines is one alone
-}
 
 
 @pytest.mark.parametrize("name", OMITTABLE)

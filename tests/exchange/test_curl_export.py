@@ -20,6 +20,12 @@ from tests.servers import NO_TLS
 TOLD = "curl() { printf '%s\\0' \"$@\"; case \"$*\" in *'--data-binary @-') cat;; esac; }\n"
 """A curl that says what it was asked for, each word ended by a zero, and then what was piped."""
 
+NASTY = (
+    "'", "'\\''", '"$HOME"', "`id`", "$(id)", "\\", "!!", "\n'\nEOF\n", "@/etc/passwd",
+    "é漢\U0001f600",
+    "-H", "x" * 10 + "'", "%s%n",
+)  # fmt: skip
+
 
 def run(script: str) -> list[bytes]:
     env = {"PATH": "/usr/bin:/bin", "PLAYGROUND_TOKEN": "key-of-mine"}
@@ -52,13 +58,6 @@ def test_each_command_sends_what_was_sent(protocol: str, heard: Heard) -> None:
         assert (answer.status_code, answer.text[:300]) == (200, answer.text[:300])
         words = own[1:]
     assert heard.bodies() == kind.bodies
-
-
-NASTY = (
-    "'", "'\\''", '"$HOME"', "`id`", "$(id)", "\\", "!!", "\n'\nEOF\n", "@/etc/passwd",
-    "é漢\U0001f600",
-    "-H", "x" * 10 + "'", "%s%n",
-)  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,15 @@ def test_an_archive_has_all_that_the_form_demands(protocol: str) -> None:
 def test_bytes_that_are_no_text_are_kept_and_failures_are_told() -> None:
     kind = Kind("anthropic")
     kind.prompt("Hello")
-    sent = RequestSent(1, "anthropic", "POST", "https://x.test/v1/messages", {}, "{}", "m")
+    sent = RequestSent(
+        1,
+        protocol="anthropic",
+        method="POST",
+        url="https://x.test/v1/messages",
+        headers={},
+        body="{}",
+        model="m",
+    )
     kind.log.add(sent, ResponseFailed("unreachable", "No connection."))
     kept = kind.kept()
     odd = Recording(1, [RecordedChunk(kind.log.now_ms, b"\xff\x00")], masked=[(0, 1)])

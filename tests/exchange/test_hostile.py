@@ -164,7 +164,7 @@ def addressed(url: str, **head: Any) -> SessionBundle:
 def test_an_address_of_any_kind_makes_a_file(url: str, form: str) -> None:
     kept = addressed(url)
     assert EXPORTS[form].write(kept).data
-    assert Section(1, "openai_chat", "POST", url, 0, 0).path
+    assert Section(1, protocol="openai_chat", method="POST", url=url, size=0, sent_ms=0).path
 
 
 def test_curl_takes_an_address_as_it_stands() -> None:

@@ -22,6 +22,8 @@ from tests.waiting import wait_while_running
 PROFILES = ("simulator", *(f"simulator-{n}" for n in ("openai", "responses", "gemini", "ollama")))
 PROMPT = "What is 17*23, and the weather in Paris?"
 
+PROFILE = Profile("o", "openai_chat", "https://x")
+
 
 def told(text: str, profile: Profile, session_id: str = "new") -> ImportedSession:
     brought = read_requests(text)
@@ -71,9 +73,6 @@ def with_calls(*ids: str) -> str:
 
 def results_of(made: ImportedSession) -> list[str]:
     return [call.result.text for call in made.session.calls() if call.result is not None]
-
-
-PROFILE = Profile("o", "openai_chat", "https://x")
 
 
 def test_calls_are_found_without_comparing_them(monkeypatch: pytest.MonkeyPatch) -> None:

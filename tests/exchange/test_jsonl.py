@@ -30,6 +30,8 @@ from tests.playbook import logged
 
 BYTES = st.lists(st.binary(min_size=1, max_size=9), max_size=4)
 
+PROMPT = 3
+
 
 def whole() -> SessionBundle:
     """A session with a call that ran, whose first answer was recorded."""
@@ -37,7 +39,15 @@ def whole() -> SessionBundle:
     data = b"data: {}\n\ndata: \xff\n\n"
     pieces = [RecordedChunk(1, data[:5]), RecordedChunk(2, data[5:])]
     one = Recording(1, pieces, True, ((6, 8),), hashlib.sha256(data).hexdigest())
-    return SessionBundle(log.session(), "T\u202e", log.events, {1: one}, ("a", "b"), "", 5)
+    return SessionBundle(
+        log.session(),
+        title="T\u202e",
+        log=log.events,
+        recordings={1: one},
+        tags=("a", "b"),
+        parent="",
+        created_ms=5,
+    )
 
 
 def lines_of(kept: SessionBundle) -> list[Any]:
@@ -59,7 +69,13 @@ def test_out_and_in_is_equal(
     digest = hashlib.sha256(data).hexdigest()
     one = Recording(1, [RecordedChunk(9, piece) for piece in pieces], False, (), digest)
     kept = SessionBundle(
-        session, title, log or logged(*events), {1: one} if session.turns else {}, (), "", 3
+        session,
+        title=title,
+        log=log or logged(*events),
+        recordings={1: one} if session.turns else {},
+        tags=(),
+        parent="",
+        created_ms=3,
     )
     again = read_session(write_session(kept).data, "other")
     assert again.session.id == "other"
@@ -100,7 +116,6 @@ def changed(number: int, **fields: Any) -> bytes:
 LINES = lines_of(whole())
 PIECE = next(n for n, line in enumerate(LINES, 1) if "bytes" in line)
 REQUEST = next(n for n, line in enumerate(LINES, 1) if line.get("kind") == "request_sent")
-PROMPT = 3
 WRONG: dict[str, tuple[bytes, str]] = {
     "nothing": (b"", "not an exported session"),
     "a picture": (b"\x89PNG\r\n\x1a\n", "Line 1 "),

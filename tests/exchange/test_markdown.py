@@ -46,7 +46,15 @@ def test_nothing_that_was_said_is_markup() -> None:
     kind.prompt(NASTY + " What is the weather in Paris?", IMAGE)
     kind.turn()
     kind.results([ToolResult((Content("text", NASTY), IMAGE), is_error=True)])
-    sent = RequestSent(2, "anthropic", "POST", "http://x.test", {}, "{}", NASTY)
+    sent = RequestSent(
+        2,
+        protocol="anthropic",
+        method="POST",
+        url="http://x.test",
+        headers={},
+        body="{}",
+        model=NASTY,
+    )
     kind.log.add(sent, ResponseFailed("http", NASTY, status=500))
     made = write(kind.kept(NASTY))
     tokens = read(made.data.decode())

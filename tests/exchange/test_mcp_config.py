@@ -123,24 +123,6 @@ PROGRAMS: dict[str, tuple[str, list[Server], list[str]]] = {
     ),
 }
 
-
-def found(data: Any) -> ImportedServer:
-    one, *_ = import_tools(
-        json.dumps({"mcpServers": {"s": data, "beside": {"command": "x"}}})
-    ).servers
-    return one
-
-
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_the_file_of_each_program(program: str) -> None:
-    text, servers, notes = PROGRAMS[program]
-    brought = import_tools(text)
-    assert (brought.problem, brought.tools, brought.kind) == ("", (), "MCP servers")
-    assert [one.server for one in brought.servers] == servers
-    said = " ".join(note for one in brought.servers for note in one.notes)
-    assert [note for note in notes if note not in said] == []
-
-
 # Of every program and way: what stands between « and » is a key, and all else is none.
 SHAPES: dict[str, str] = {
     "a package whose name holds sk-": """{"mcpServers": {"task-master-ai": {"command": "npx",
@@ -196,6 +178,23 @@ mcpServers:
     url: https://host.example/mcp
 """,
 }
+
+
+def found(data: Any) -> ImportedServer:
+    one, *_ = import_tools(
+        json.dumps({"mcpServers": {"s": data, "beside": {"command": "x"}}})
+    ).servers
+    return one
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_file_of_each_program(program: str) -> None:
+    text, servers, notes = PROGRAMS[program]
+    brought = import_tools(text)
+    assert (brought.problem, brought.tools, brought.kind) == ("", (), "MCP servers")
+    assert [one.server for one in brought.servers] == servers
+    said = " ".join(note for one in brought.servers for note in one.notes)
+    assert [note for note in notes if note not in said] == []
 
 
 @pytest.mark.parametrize("marked", SHAPES.values(), ids=list(SHAPES))

@@ -314,6 +314,39 @@ FILES: dict[str, tuple[str, list[Server | str], list[str]]] = {
     "a plugin of Claude Code": (PLUGIN, ["Its servers are in the file './.mcp.json'"], []),
 }
 
+PLACEHOLDERS: list[tuple[str, str, str]] = [
+    ("{{LIBRECHAT_USER_EMAIL}}", "${LIBRECHAT_USER_EMAIL}", "LibreChat fills in"),
+    ("{{ user.team }}", "${user_team}", "Another program fills in"),
+    ("{{ team | upper }}", "${team}", "Another program fills in"),
+    ("${{ secrets.A_TOKEN }}", "${A_TOKEN}", "fills in ${{ secrets.A_TOKEN }}"),
+    ("${{ inputs.my-region }}", "${MY_REGION}", "fills in ${{ inputs.my-region }}"),
+    ("%APPDATA%/x", "${APPDATA}/x", "Windows fills in %APPDATA%"),
+    ("%ProgramFiles(x86)%", "${PROGRAMFILES_X86}", "Windows fills in"),
+    ("%UserProfile%", "${USERPROFILE}", "Windows fills in"),
+    ("${extensionPath}${/}a", "${extensionPath}/a", "Gemini CLI fills in"),
+    ("${CLAUDE_PLUGIN_ROOT}/a", "${CLAUDE_PLUGIN_ROOT}/a", "Claude Code fills in"),
+    ("${__dirname}/a", "${__dirname}/a", "Claude Desktop fills in"),
+    ("${DOCUMENTS}", "${DOCUMENTS}", "Claude Desktop fills in"),
+    ("${user_config.dir}", "${S_DIR}", "Claude Desktop fills in"),
+    ("${workspaceFolder}", "${workspaceFolder}", "An editor fills in"),
+    ("${workspaceFolder:api}", "${WORKSPACEFOLDER_API}", "An editor fills in"),
+    ("${config:a.b}", "${CONFIG_A_B}", "An editor fills in"),
+    ("${command:pick}", "${COMMAND_PICK}", "An editor fills in"),
+    ("${input:region}", "${S_REGION_KEY}", "An editor fills in"),
+    ("${vault:a/b}", "${VAULT_A_B}", "Another program fills in ${vault:a/b}"),
+    ("${settings.region}", "${SETTINGS_REGION}", "Another program fills in"),
+    ("{file:~/.key}", "${V}", "opencode fills in {file:~/.key}"),
+    ("$(pwd)/a", "${S_V}/a", "A shell fills in $(pwd)"),
+    ("op://team/item/key", "${V}", "1Password fills in op://team/item/key"),
+    ("{{ $env.TEAM }}", "${TEAM}", "Another program fills in"),
+    ("<your region>", "${V}", "Replace <your region>."),
+    ("a=<region>", "a=${REGION}", "Replace <region>."),
+    ("<path>/a", "${S_PATH}/a", "Replace <path>."),
+    ("{{user}}", "${S_USER}", "Another program fills in {{user}}"),
+    ("${{ inputs.home }}", "${S_HOME}", "fills in ${{ inputs.home }}"),
+    ("{{ $env.HOME }}", "${HOME}", "Another program fills in"),
+]
+
 
 def read(entry: Any) -> ImportedServer:
     (server,) = import_tools(json.dumps({"mcpServers": {"s": entry}})).servers
@@ -455,40 +488,6 @@ def test_time_of_a_file_is_taken_in_its_unit(
     assert imported.server == Server("s", "x", start_s=start_s, call_s=call_s)
     assert any(note in written for written in imported.notes) == bool(note)
     assert not any("Left out" in written for written in imported.notes)
-
-
-PLACEHOLDERS: list[tuple[str, str, str]] = [
-    ("{{LIBRECHAT_USER_EMAIL}}", "${LIBRECHAT_USER_EMAIL}", "LibreChat fills in"),
-    ("{{ user.team }}", "${user_team}", "Another program fills in"),
-    ("{{ team | upper }}", "${team}", "Another program fills in"),
-    ("${{ secrets.A_TOKEN }}", "${A_TOKEN}", "fills in ${{ secrets.A_TOKEN }}"),
-    ("${{ inputs.my-region }}", "${MY_REGION}", "fills in ${{ inputs.my-region }}"),
-    ("%APPDATA%/x", "${APPDATA}/x", "Windows fills in %APPDATA%"),
-    ("%ProgramFiles(x86)%", "${PROGRAMFILES_X86}", "Windows fills in"),
-    ("%UserProfile%", "${USERPROFILE}", "Windows fills in"),
-    ("${extensionPath}${/}a", "${extensionPath}/a", "Gemini CLI fills in"),
-    ("${CLAUDE_PLUGIN_ROOT}/a", "${CLAUDE_PLUGIN_ROOT}/a", "Claude Code fills in"),
-    ("${__dirname}/a", "${__dirname}/a", "Claude Desktop fills in"),
-    ("${DOCUMENTS}", "${DOCUMENTS}", "Claude Desktop fills in"),
-    ("${user_config.dir}", "${S_DIR}", "Claude Desktop fills in"),
-    ("${workspaceFolder}", "${workspaceFolder}", "An editor fills in"),
-    ("${workspaceFolder:api}", "${WORKSPACEFOLDER_API}", "An editor fills in"),
-    ("${config:a.b}", "${CONFIG_A_B}", "An editor fills in"),
-    ("${command:pick}", "${COMMAND_PICK}", "An editor fills in"),
-    ("${input:region}", "${S_REGION_KEY}", "An editor fills in"),
-    ("${vault:a/b}", "${VAULT_A_B}", "Another program fills in ${vault:a/b}"),
-    ("${settings.region}", "${SETTINGS_REGION}", "Another program fills in"),
-    ("{file:~/.key}", "${V}", "opencode fills in {file:~/.key}"),
-    ("$(pwd)/a", "${S_V}/a", "A shell fills in $(pwd)"),
-    ("op://team/item/key", "${V}", "1Password fills in op://team/item/key"),
-    ("{{ $env.TEAM }}", "${TEAM}", "Another program fills in"),
-    ("<your region>", "${V}", "Replace <your region>."),
-    ("a=<region>", "a=${REGION}", "Replace <region>."),
-    ("<path>/a", "${S_PATH}/a", "Replace <path>."),
-    ("{{user}}", "${S_USER}", "Another program fills in {{user}}"),
-    ("${{ inputs.home }}", "${S_HOME}", "fills in ${{ inputs.home }}"),
-    ("{{ $env.HOME }}", "${HOME}", "Another program fills in"),
-]
 
 
 @pytest.mark.parametrize(("text", "right", "note"), PLACEHOLDERS)

@@ -34,6 +34,46 @@ SCHEMES = {
 REF = {"$ref": "#/components/schemas/Pet"}
 ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
 
+LIST, OBJECT = {"type": "array"}, {"type": ["object", "null"]}
+
+SAYS_NOTHING = {"minProperties": 0, "additionalProperties": True}
+
+SWAGGER = {
+    "swagger": "2.0",
+    "info": {"title": "Old pets"},
+    "host": "pets.example",
+    "basePath": "/v2",
+    "schemes": ["http", "https"],
+    "consumes": ["application/json", "application/xml"],
+    "securityDefinitions": {"plain": {"type": "basic"}},
+    "security": [{"plain": []}],
+    "parameters": {"page": {"name": "page", "in": "query", "type": "integer", "maximum": 9}},
+    "definitions": {"Pet": {**PET, "properties": {"name": {"type": "string"}}}},
+    "paths": {
+        "/pets/{id}": {
+            "parameters": [{"name": "id", "in": "path", "required": True, "type": "string"}],
+            "get": {
+                "parameters": [
+                    {"$ref": "#/parameters/page"},
+                    {"name": "tags", "in": "query", "type": "array", "items": {"type": "string"}},
+                ],
+            },
+            "put": {
+                "parameters": [
+                    {"name": "pet", "in": "body", "schema": {"$ref": "#/definitions/Pet"}}
+                ]
+            },
+            "post": {
+                "consumes": ["multipart/form-data", "application/x-www-form-urlencoded"],
+                "parameters": [
+                    {"name": "status", "in": "formData", "type": "string", "required": True}
+                ],
+            },
+            "patch": {"parameters": [{"name": "photo", "in": "formData", "type": "file"}]},
+        }
+    },
+}
+
 
 def found(path: str, method: str, operation: Any, **document: Any) -> ImportedTool:
     whole = {
@@ -201,9 +241,6 @@ def test_arguments_of_like_names_stay_apart() -> None:
     )
 
 
-LIST, OBJECT = {"type": "array"}, {"type": ["object", "null"]}
-
-
 def test_a_text_as_a_json_body_has_its_quotes() -> None:
     for schema in ({"type": "string"}, {}, {"type": ["string", "null"]}):
         one = tool("/p", "post", body(schema))
@@ -339,7 +376,6 @@ def test_what_a_flat_body_cannot_say_is_said() -> None:
     assert found("/p", "patch", body({**schema, **SAYS_NOTHING})).notes == ()
 
 
-SAYS_NOTHING = {"minProperties": 0, "additionalProperties": True}
 FILES = {
     "spec/openapi.yaml": """
 openapi: 3.0.3
@@ -415,43 +451,6 @@ def test_parts_that_repeat_themselves_are_bounded(monkeypatch: pytest.MonkeyPatc
     assert [one.tool is None for one in brought.tools] == [True, False]
     assert "There is nothing at 'a.yml'" in brought.tools[0].problem
     assert brought.notes[0].endswith("have too many values.")
-
-
-SWAGGER = {
-    "swagger": "2.0",
-    "info": {"title": "Old pets"},
-    "host": "pets.example",
-    "basePath": "/v2",
-    "schemes": ["http", "https"],
-    "consumes": ["application/json", "application/xml"],
-    "securityDefinitions": {"plain": {"type": "basic"}},
-    "security": [{"plain": []}],
-    "parameters": {"page": {"name": "page", "in": "query", "type": "integer", "maximum": 9}},
-    "definitions": {"Pet": {**PET, "properties": {"name": {"type": "string"}}}},
-    "paths": {
-        "/pets/{id}": {
-            "parameters": [{"name": "id", "in": "path", "required": True, "type": "string"}],
-            "get": {
-                "parameters": [
-                    {"$ref": "#/parameters/page"},
-                    {"name": "tags", "in": "query", "type": "array", "items": {"type": "string"}},
-                ],
-            },
-            "put": {
-                "parameters": [
-                    {"name": "pet", "in": "body", "schema": {"$ref": "#/definitions/Pet"}}
-                ]
-            },
-            "post": {
-                "consumes": ["multipart/form-data", "application/x-www-form-urlencoded"],
-                "parameters": [
-                    {"name": "status", "in": "formData", "type": "string", "required": True}
-                ],
-            },
-            "patch": {"parameters": [{"name": "photo", "in": "formData", "type": "file"}]},
-        }
-    },
-}
 
 
 def test_swagger_2_is_converted() -> None:

@@ -74,7 +74,14 @@ async def test_request_of_each_operation_when_read_by_its_document_equals_the_ar
                 continue
             for number in range(examples):
                 arguments = arguments_of(document, path, method, tool, number)
-                found = await compare(document, path, method, tool, arguments, server)
+                found = await compare(
+                    document,
+                    path=path,
+                    method=method,
+                    tool=tool,
+                    arguments=arguments,
+                    server=server,
+                )
                 if found.different:
                     problems.append(f"{name} {operation['operationId']}\n{found}")
                     break

@@ -20,6 +20,38 @@ TEXT = {"type": "string"}
 BINARY = {"type": "string", "format": "binary"}
 VALUES: dict[str, Any] = {"array": ["a,b", "c"], "object": {"x": "1", "y": 2}, "string": "a b"}
 
+SCHEMES = {
+    "query": {"type": "apiKey", "in": "query", "name": "api_key"},
+    "cookie": {"type": "apiKey", "in": "cookie", "name": "sid"},
+    "header": {"type": "apiKey", "in": "header", "name": "X-Key"},
+    "other": {"type": "mutualTLS"},
+}
+
+FORM = "application/x-www-form-urlencoded"
+
+QUERYSTRING = {"name": "all", "in": "querystring", "content": {FORM: {"schema": OBJECT}}}
+
+ANIMALS: dict[str, Any] = {
+    "Pet": {
+        "type": "object",
+        "required": ["kind"],
+        "properties": {"kind": TEXT, "name": TEXT, "friend": {"$ref": "#/components/schemas/Pet"}},
+        "discriminator": {
+            "propertyName": "kind",
+            "mapping": {"cat": "#/components/schemas/Cat", "kitten": "Cat"},
+        },
+    },
+    "Cat": {
+        "allOf": [
+            {"$ref": "#/components/schemas/Pet"},
+            {"type": "object", "required": ["claws"], "properties": {"claws": {"type": "integer"}}},
+        ]
+    },
+    "Dog": {"allOf": [{"$ref": "#/components/schemas/Pet"}, {"properties": {"bark": TEXT}}]},
+    "Puppy": {"allOf": [{"$ref": "#/components/schemas/Dog"}, {"required": ["bark"]}]},
+}
+PET = {"$ref": "#/components/schemas/Pet"}
+
 
 def sent(made: Tool, arguments: Any) -> tuple[str, dict[str, str], bytes]:
     """(the URL without the server, the headers, the body)."""
@@ -192,14 +224,6 @@ def test_an_empty_form_is_no_body() -> None:
     assert "no simple members" in free.problem
 
 
-SCHEMES = {
-    "query": {"type": "apiKey", "in": "query", "name": "api_key"},
-    "cookie": {"type": "apiKey", "in": "cookie", "name": "sid"},
-    "header": {"type": "apiKey", "in": "header", "name": "X-Key"},
-    "other": {"type": "mutualTLS"},
-}
-
-
 @pytest.mark.parametrize(
     ("security", "url", "headers"),
     [
@@ -306,9 +330,6 @@ def test_a_field_of_the_name_of_a_parameter_is_sent_by_its_own() -> None:
     assert sent(made, {"id": "1", "id_body": "2"})[::2] == ("/p/1", b"id=2")
 
 
-FORM = "application/x-www-form-urlencoded"
-
-
 @pytest.mark.parametrize(
     ("way", "where", "url"),
     [
@@ -356,9 +377,6 @@ def test_a_collection_format_of_a_swagger_form(way: str, kind: str, data: bytes)
     (made,) = import_tools(json.dumps(document)).tools
     assert made.tool is not None, made.problem
     assert data in sent(made.tool, {"t": ["a", "b"]})[2]
-
-
-QUERYSTRING = {"name": "all", "in": "querystring", "content": {FORM: {"schema": OBJECT}}}
 
 
 def test_the_methods_and_places_of_openapi_3_2() -> None:
@@ -421,28 +439,6 @@ def test_webhooks_beside_paths_are_noted() -> None:
     brought = import_tools(json.dumps(document))
     assert [one.problem for one in brought.tools] == [""]
     assert brought.notes[0].startswith("Its webhooks were left out: new.")
-
-
-ANIMALS: dict[str, Any] = {
-    "Pet": {
-        "type": "object",
-        "required": ["kind"],
-        "properties": {"kind": TEXT, "name": TEXT, "friend": {"$ref": "#/components/schemas/Pet"}},
-        "discriminator": {
-            "propertyName": "kind",
-            "mapping": {"cat": "#/components/schemas/Cat", "kitten": "Cat"},
-        },
-    },
-    "Cat": {
-        "allOf": [
-            {"$ref": "#/components/schemas/Pet"},
-            {"type": "object", "required": ["claws"], "properties": {"claws": {"type": "integer"}}},
-        ]
-    },
-    "Dog": {"allOf": [{"$ref": "#/components/schemas/Pet"}, {"properties": {"bark": TEXT}}]},
-    "Puppy": {"allOf": [{"$ref": "#/components/schemas/Dog"}, {"required": ["bark"]}]},
-}
-PET = {"$ref": "#/components/schemas/Pet"}
 
 
 @pytest.mark.parametrize(

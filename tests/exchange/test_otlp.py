@@ -76,7 +76,15 @@ def test_trouble_is_an_error_and_what_is_unknown_is_left_out() -> None:
     kind.turn()
     kind.log.check("1.1", Problem("note", "x"))
     kind.results([text_result("\ud800", is_error=True)])
-    sent = RequestSent(2, "anthropic", "POST", "http://[::1]:x/v1", {}, "{}", "m")
+    sent = RequestSent(
+        2,
+        protocol="anthropic",
+        method="POST",
+        url="http://[::1]:x/v1",
+        headers={},
+        body="{}",
+        model="m",
+    )
     kind.log.add(sent, ResponseFailed("http", "Overloaded.", status=529))
     found = parsed(kind.kept()).resource_spans[0].scope_spans[0].spans
     *_, tool, failed = found

@@ -17,15 +17,6 @@ INTEGER: dict[str, Any] = {"type": "integer"}
 MODEL = 'class In(BaseModel):\n    "In."\n    sku: str = Field(description="Its number")\n'
 HELPER = "\ndef helper(x: int): ...\n"
 
-
-def read(source: str) -> ImportedTools:
-    return import_tools(source, "/there/tools.py")
-
-
-def by_name(imported: ImportedTools) -> dict[str, ImportedTool]:
-    return {entry.name: entry for entry in imported.tools}
-
-
 READ: dict[str, tuple[str, str, str, dict[str, Any], str]] = {
     # (source, name, description, properties, function that answers or "" for none)
     "inspect factory": (
@@ -266,46 +257,6 @@ READ: dict[str, tuple[str, str, str, dict[str, Any], str]] = {
         *("find", "Finds.", {"sku": STRING}, "f"),
     ),
 }
-for where, listed in {
-    "keyword": "agent = Agent(name='shop', tools=[find])",
-    "name": "TOOLS = [find]",
-    "hinted name": "my_tools: list[Callable] = [find]",
-    "sum": "A = [find]\nB = []\nagent = Agent(tools=A + [*B])",
-    "inside": "def main():\n    functions = [find]\n    agent = Agent(functions=functions)",
-    "call": "def get_tools():\n    return [find]\nagent = Agent(tools=get_tools())",
-    "bind_tools": "llm = model.bind_tools([find])",
-    "react": "agent = create_react_agent(model, [find])",
-    "appended": "tools = []\ntools.append(find)",
-    "set": "user_functions: Set[Callable] = {find}\nt = FunctionTool(functions=user_functions)",
-    "add_tool": "mcp.add_tool(find)",
-    "by name": "TOOLS = {'find': find}",
-    "decorator": "@llm.call(model='m', tools=[find])\ndef ask(q: str): ...",
-    "long running": "lr = LongRunningFunctionTool(func=find)\nagent = Agent(tools=[lr])",
-}.items():
-    READ[f"list: {where}"] = (
-        f"def find(sku: str, tool_context: ToolContext):\n    'Finds.'\n{listed}\n",
-        *("find", "Finds.", {"sku": STRING}, "find"),
-    )
-
-
-@pytest.mark.parametrize("shape", READ)
-def test_a_tool_in_the_form_of_a_framework(shape: str) -> None:
-    """Read as the framework gives it to a model, and without the helper that stands beside it."""
-    source, name, description, properties, function = READ[shape]
-    imported = read(source + HELPER)
-    [entry] = imported.tools
-    assert entry.tool is not None, entry.problem
-    tool = entry.tool
-    assert (tool.name, tool.description) == (name, description)
-    assert tool.parameters["properties"] == properties
-    if function:
-        assert tool.answered_by == "python"
-        assert tool.config == {"file": "/there/tools.py", "function": function}
-    else:
-        assert tool.answered_by == "mock"
-        assert "It has no executor yet" in entry.notes[-1]
-    assert any("Not offered" in note and "helper" in note for note in imported.notes)
-
 
 REFUSED = {
     # (source, name, words of the problem)
@@ -351,6 +302,55 @@ REFUSED = {
         *("Find", "The class Find was not read: its name n is only known"),
     ),
 }
+
+
+def read(source: str) -> ImportedTools:
+    return import_tools(source, "/there/tools.py")
+
+
+def by_name(imported: ImportedTools) -> dict[str, ImportedTool]:
+    return {entry.name: entry for entry in imported.tools}
+
+
+for where, listed in {
+    "keyword": "agent = Agent(name='shop', tools=[find])",
+    "name": "TOOLS = [find]",
+    "hinted name": "my_tools: list[Callable] = [find]",
+    "sum": "A = [find]\nB = []\nagent = Agent(tools=A + [*B])",
+    "inside": "def main():\n    functions = [find]\n    agent = Agent(functions=functions)",
+    "call": "def get_tools():\n    return [find]\nagent = Agent(tools=get_tools())",
+    "bind_tools": "llm = model.bind_tools([find])",
+    "react": "agent = create_react_agent(model, [find])",
+    "appended": "tools = []\ntools.append(find)",
+    "set": "user_functions: Set[Callable] = {find}\nt = FunctionTool(functions=user_functions)",
+    "add_tool": "mcp.add_tool(find)",
+    "by name": "TOOLS = {'find': find}",
+    "decorator": "@llm.call(model='m', tools=[find])\ndef ask(q: str): ...",
+    "long running": "lr = LongRunningFunctionTool(func=find)\nagent = Agent(tools=[lr])",
+}.items():
+    READ[f"list: {where}"] = (
+        f"def find(sku: str, tool_context: ToolContext):\n    'Finds.'\n{listed}\n",
+        *("find", "Finds.", {"sku": STRING}, "find"),
+    )
+
+
+@pytest.mark.parametrize("shape", READ)
+def test_a_tool_in_the_form_of_a_framework(shape: str) -> None:
+    """Read as the framework gives it to a model, and without the helper that stands beside it."""
+    source, name, description, properties, function = READ[shape]
+    imported = read(source + HELPER)
+    [entry] = imported.tools
+    assert entry.tool is not None, entry.problem
+    tool = entry.tool
+    assert (tool.name, tool.description) == (name, description)
+    assert tool.parameters["properties"] == properties
+    if function:
+        assert tool.answered_by == "python"
+        assert tool.config == {"file": "/there/tools.py", "function": function}
+    else:
+        assert tool.answered_by == "mock"
+        assert "It has no executor yet" in entry.notes[-1]
+    assert any("Not offered" in note and "helper" in note for note in imported.notes)
 
 
 @pytest.mark.parametrize("shape", REFUSED)

@@ -17,16 +17,6 @@ from playground.core.tools import FREEFORM, Tool
 from playground.exchange.python_signature import face, tool_from
 from playground.executors.examples import EXAMPLES
 
-
-def tool(properties: dict[str, Any], *required: str, **more: Any) -> Tool:
-    parameters = {"type": "object", "properties": properties, "required": list(required), **more}
-    return Tool("plan", "Plan it.", parameters)
-
-
-def with_one(schema: Any, *required: str, **more: Any) -> Tool:
-    return tool({"x": schema}, *required, **more)
-
-
 SAID: list[tuple[Any, str]] = [
     ({"type": "string"}, "x: str"),
     ({"type": "integer"}, "x: int"),
@@ -54,6 +44,44 @@ SAID: list[tuple[Any, str]] = [
     ({"type": "string", "description": "one\ntwo"}, 'Field(description="one\\ntwo")'),
     ({"type": "integer", "default": 3}, "x: Annotated[int, Field(default=3)]"),
 ]
+
+NAMES = st.sampled_from(["a", "b", "city", "date", "Context", "type", "str"])
+TEXTS = st.text(st.sampled_from("ab \n\"\\'é:\u202e"), max_size=8)
+PLAIN = st.one_of(
+    st.sampled_from([{"type": "string"}, {"type": "boolean"}, {}, {"type": "null"}]),
+    st.builds(lambda low: {"type": "integer", "minimum": low}, st.integers(-9, 9)),
+    st.builds(lambda text: {"type": "string", "pattern": text}, TEXTS),
+    st.builds(lambda text: {"type": "string", "description": text}, TEXTS),
+    st.builds(lambda text: {"type": "string", "default": text}, TEXTS),
+    st.builds(lambda values: {"enum": values}, st.lists(TEXTS | st.integers(), min_size=1)),
+    st.sampled_from([{"type": "string", "format": "x"}, {"not": {}}, {"const": None}]),
+)
+SCHEMAS = st.recursive(
+    PLAIN,
+    lambda inner: st.one_of(
+        st.builds(lambda one: {"type": "array", "items": one}, inner),
+        st.builds(lambda one, two: {"anyOf": [one, two]}, inner, inner),
+        st.builds(
+            lambda members, needed: {
+                "type": "object",
+                "properties": members,
+                "required": sorted(needed & set(members)),
+            },
+            st.dictionaries(NAMES, inner, max_size=3),
+            st.sets(NAMES),
+        ),
+    ),
+    max_leaves=6,
+)
+
+
+def tool(properties: dict[str, Any], *required: str, **more: Any) -> Tool:
+    parameters = {"type": "object", "properties": properties, "required": list(required), **more}
+    return Tool("plan", "Plan it.", parameters)
+
+
+def with_one(schema: Any, *required: str, **more: Any) -> Tool:
+    return tool({"x": schema}, *required, **more)
 
 
 @pytest.mark.parametrize(("schema", "words"), SAID)
@@ -200,36 +228,6 @@ def test_refs_that_multiply_are_bounded() -> None:
     defs = {"a": {"type": "object", "properties": {f"m{n}": member for n in range(50)}}}
     one = with_one(member, **{"$defs": defs})
     assert face(one).lossy
-
-
-NAMES = st.sampled_from(["a", "b", "city", "date", "Context", "type", "str"])
-TEXTS = st.text(st.sampled_from("ab \n\"\\'é:\u202e"), max_size=8)
-PLAIN = st.one_of(
-    st.sampled_from([{"type": "string"}, {"type": "boolean"}, {}, {"type": "null"}]),
-    st.builds(lambda low: {"type": "integer", "minimum": low}, st.integers(-9, 9)),
-    st.builds(lambda text: {"type": "string", "pattern": text}, TEXTS),
-    st.builds(lambda text: {"type": "string", "description": text}, TEXTS),
-    st.builds(lambda text: {"type": "string", "default": text}, TEXTS),
-    st.builds(lambda values: {"enum": values}, st.lists(TEXTS | st.integers(), min_size=1)),
-    st.sampled_from([{"type": "string", "format": "x"}, {"not": {}}, {"const": None}]),
-)
-SCHEMAS = st.recursive(
-    PLAIN,
-    lambda inner: st.one_of(
-        st.builds(lambda one: {"type": "array", "items": one}, inner),
-        st.builds(lambda one, two: {"anyOf": [one, two]}, inner, inner),
-        st.builds(
-            lambda members, needed: {
-                "type": "object",
-                "properties": members,
-                "required": sorted(needed & set(members)),
-            },
-            st.dictionaries(NAMES, inner, max_size=3),
-            st.sets(NAMES),
-        ),
-    ),
-    max_leaves=6,
-)
 
 
 @given(st.dictionaries(NAMES, SCHEMAS, max_size=3), st.sets(NAMES), TEXTS)

@@ -40,6 +40,12 @@ NOTHING = {
     "words before a quote": "print('a'if b else\"c\")\n",
 }
 
+PEP_695 = (
+    "type Celsius = Annotated[float, 'Degrees']\n\n\n"
+    "def heat[T: (int, float)](to: Celsius, steps: list[T]) -> str:\n"
+    '    """Heat."""\n    return f"{f"{to:.1f}"}"\n'
+)
+
 
 @pytest.mark.parametrize("shape", NEWER)
 def test_newer_syntax_is_named_by_version_and_line(shape: str) -> None:
@@ -53,13 +59,6 @@ def test_newer_syntax_is_named_by_version_and_line(shape: str) -> None:
 @pytest.mark.parametrize("shape", NOTHING)
 def test_what_every_python_reads_is_not_named(shape: str) -> None:
     assert newer_syntax(NOTHING[shape], running=OLD) is None
-
-
-PEP_695 = (
-    "type Celsius = Annotated[float, 'Degrees']\n\n\n"
-    "def heat[T: (int, float)](to: Celsius, steps: list[T]) -> str:\n"
-    '    """Heat."""\n    return f"{f"{to:.1f}"}"\n'
-)
 
 
 def test_a_file_for_a_newer_python_is_read_or_says_which_it_needs() -> None:

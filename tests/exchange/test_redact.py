@@ -141,7 +141,14 @@ def planted(text: str) -> SessionBundle:
     }
     tags = tuple(PLANTED)
     return SessionBundle(
-        log.session(), f"T {text[:5_000]}", events, recordings, tags, "", 5, look()
+        log.session(),
+        title=f"T {text[:5_000]}",
+        log=events,
+        recordings=recordings,
+        tags=tags,
+        parent="",
+        created_ms=5,
+        look=look(),
     )
 
 

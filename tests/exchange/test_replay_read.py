@@ -42,14 +42,13 @@ CASES: Sequence[tuple[str, bytes, list[Any]]] = (
     ),
 )
 
+DEEP = '{"x":' * 3000 + "1" + "}" * 3000
+HALF = '{"x":' * 400 + "1" + "}" * 400
+
 
 @pytest.mark.parametrize(("protocol", "body", "calls"), CASES)
 def test_calls_are_read(protocol: str, body: bytes, calls: list[Any]) -> None:
     assert calls_of(protocol, body) == calls
-
-
-DEEP = '{"x":' * 3000 + "1" + "}" * 3000
-HALF = '{"x":' * 400 + "1" + "}" * 400
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,18 @@ SUM = Tool(
     "calculator", "Sums.", {"type": "object", "properties": {"expression": {}}, "required": []}
 )
 
+BOTH = "What is the weather in Paris, and what is 17*23?"
+FORECAST = replace(WEATHER, name="get_forecast", description="The weather of a city.")
+
+NO_OBJECTS = [
+    '{"x":NaN}',
+    '{"x":1e999}',
+    '{"x":' * 300 + "1" + "}" * 300,
+    '{"x":' * 3000,
+    "[1]",
+    "{x",
+]
+
 
 def asked(protocol: str, prompt: str, *tools: Tool, **changes: Any) -> SessionBundle:
     kind = Kind(protocol, tools=tools or (WEATHER, SUM), **changes)
@@ -48,10 +60,6 @@ def outcome(kept: SessionBundle, played: SessionBundle | None = None) -> str:
     except AssertionError:
         return "failed"
     return "passed"
-
-
-BOTH = "What is the weather in Paris, and what is 17*23?"
-FORECAST = replace(WEATHER, name="get_forecast", description="The weather of a city.")
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -104,16 +112,6 @@ def test_a_session_of_nothing_says_so() -> None:
     made = write(Kind("gemini").kept())
     assert made.notes == (NOTHING,)
     assert outcome(Kind("gemini").kept()) == "passed"
-
-
-NO_OBJECTS = [
-    '{"x":NaN}',
-    '{"x":1e999}',
-    '{"x":' * 300 + "1" + "}" * 300,
-    '{"x":' * 3000,
-    "[1]",
-    "{x",
-]
 
 
 @pytest.mark.parametrize("text", NO_OBJECTS)

@@ -17,7 +17,15 @@ from playground.protocols.registry import CODECS
 from tests.exchange.asking import PROTOCOLS, weather
 from tests.simulator.talking import accepted
 
-SENT = RequestSent(1, "openai_chat", "POST", "https://x.test/v1/chat/completions", {}, "{}", "m")
+SENT = RequestSent(
+    1,
+    protocol="openai_chat",
+    method="POST",
+    url="https://x.test/v1/chat/completions",
+    headers={},
+    body="{}",
+    model="m",
+)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

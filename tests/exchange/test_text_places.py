@@ -18,15 +18,6 @@ SCHEMA: Json = {
 }
 WEATHER: Json = {"name": "weather", "parameters": SCHEMA}
 
-
-def chat(name: str) -> Json:
-    return {"type": "function", "function": {"name": name, "parameters": SCHEMA}}
-
-
-def indented(value: Any) -> str:
-    return json.dumps(value, indent=1)
-
-
 YAML = """# tools
 - name: weather
   description: Tells the weather.
@@ -56,6 +47,14 @@ COMMENTED = """{
 }
 """
 TOOL_SPEC = {"toolSpec": {"name": "weather", "inputSchema": {"json": SCHEMA}}}
+
+
+def chat(name: str) -> Json:
+    return {"type": "function", "function": {"name": name, "parameters": SCHEMA}}
+
+
+def indented(value: Any) -> str:
+    return json.dumps(value, indent=1)
 
 
 @pytest.mark.parametrize(

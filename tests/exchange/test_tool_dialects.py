@@ -14,6 +14,27 @@ from playground.exchange.tool_import import import_tools
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 
+CASE = {
+    "id": "simple_0",
+    "question": [[{"role": "user", "content": "Where?"}]],
+    "function": [
+        {
+            "name": "geo.find",
+            "description": "d",
+            "parameters": {
+                "type": "dict",
+                "properties": {
+                    "at": {"type": "tuple", "items": {"type": "float"}},
+                    "any": {"type": "any", "description": "e"},
+                    "java": {"type": "HashMap", "properties": {"n": {"type": "Integer"}}},
+                    "either": {"anyOf": [{"type": "String"}, {"type": ["bool", "null"]}]},
+                },
+                "required": ["at"],
+            },
+        }
+    ],
+}
+
 
 def found(entry: Any, file: str = "") -> ImportedTool:
     (one,) = read_tools(entry, file)
@@ -150,28 +171,6 @@ def test_a_title_of_the_arguments_is_left_out_of_a_tool_of_langchain_with_a_note
     same = found({"name": "f", "description": "D.", "args_schema": schema})
     other = found({"name": "f", "description": "D.", "args_schema": {**schema, "title": "FArgs"}})
     assert [any("title" in note for note in one.notes) for one in (same, other)] == [False, True]
-
-
-CASE = {
-    "id": "simple_0",
-    "question": [[{"role": "user", "content": "Where?"}]],
-    "function": [
-        {
-            "name": "geo.find",
-            "description": "d",
-            "parameters": {
-                "type": "dict",
-                "properties": {
-                    "at": {"type": "tuple", "items": {"type": "float"}},
-                    "any": {"type": "any", "description": "e"},
-                    "java": {"type": "HashMap", "properties": {"n": {"type": "Integer"}}},
-                    "either": {"anyOf": [{"type": "String"}, {"type": ["bool", "null"]}]},
-                },
-                "required": ["at"],
-            },
-        }
-    ],
-}
 
 
 def test_a_case_of_a_benchmark_brings_its_functions_in_json_schema() -> None:

@@ -60,6 +60,23 @@ HTTP = Tool(
 )
 TOOLS = (EVENT, MOVE)
 
+STYLED = {
+    "method": "COPY",
+    "url": "https://api.example.com/x/{ids}?p={p}",
+    "parameters": [
+        {"in": "path", "name": "ids", "style": "matrix"},
+        {"in": "query", "name": "t", "explode": False},
+        {"in": "query", "name": "f", "style": "deepObject"},
+        {"in": "cookie", "name": "sid"},
+        {"in": "header", "name": "X-L"},
+        {"in": "query", "name": "j", "content_type": "application/json"},
+        {"in": "body", "name": "file", "content_type": "text/csv", "file": True},
+        {"in": "body", "name": "l", "style": "form", "explode": False},
+        {"in": "query", "name": "api_key", "value": "${MY_API_KEY}"},
+    ],
+    "body": "multipart",
+}
+
 
 def said(tool: Tool) -> tuple[Any, ...]:
     """What every form says of a tool."""
@@ -112,24 +129,6 @@ def test_openapi_reads_back_as_the_same_operation() -> None:
     assert re.fullmatch(r"\$\{\w+\}", found.tool.config["headers"]["X-Api-Key"])
     assert found.tool.parameters["properties"].keys() == {"id", "lang", "name", "X-Flag"}
     assert sorted(found.tool.parameters["required"]) == ["id", "name"]
-
-
-STYLED = {
-    "method": "COPY",
-    "url": "https://api.example.com/x/{ids}?p={p}",
-    "parameters": [
-        {"in": "path", "name": "ids", "style": "matrix"},
-        {"in": "query", "name": "t", "explode": False},
-        {"in": "query", "name": "f", "style": "deepObject"},
-        {"in": "cookie", "name": "sid"},
-        {"in": "header", "name": "X-L"},
-        {"in": "query", "name": "j", "content_type": "application/json"},
-        {"in": "body", "name": "file", "content_type": "text/csv", "file": True},
-        {"in": "body", "name": "l", "style": "form", "explode": False},
-        {"in": "query", "name": "api_key", "value": "${MY_API_KEY}"},
-    ],
-    "body": "multipart",
-}
 
 
 def test_openapi_reads_back_the_styles() -> None:

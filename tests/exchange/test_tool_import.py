@@ -131,6 +131,102 @@ FORMATS: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     ),
 }
 
+SERVERS = '{"mcpServers": {"notes": {"command": "npx", "args": ["-y", "notes"]}}}'
+IN_DOCKER = '{"mcpServers": {"notes": {"command": "docker", "args": ["run", "notes"]}}}'
+IN_PYTHON = f'def f():\n    """\n```json\n{SERVERS}\n```\n"""\n'
+README = f"""<p align="center"><img src="x.png"></p>
+
+# Notes
+
+```bash
+npm install -g notes
+```
+
+For Claude Desktop:
+
+```json
+{SERVERS}
+```
+
+- with Docker:
+
+  ~~~jsonc
+  // or this
+  {IN_DOCKER}
+  ~~~
+
+and once more, and what it answers:
+
+````json
+{SERVERS}
+````
+
+```json
+{{"temperature": 3, "unit": "C"}}
+```
+
+and its tool:
+
+```python
+def add(a: int, b: int) -> int:
+    \"\"\"Adds two numbers.\"\"\"
+    return a + b
+```
+
+```toml
+[mcp_servers.other]
+command = "x"
+```
+"""
+
+SOURCES = {
+    "TypeScript": """import { tool } from "ai";
+import { z } from "zod";
+type Price = { sku: string };
+export const price = tool({ inputSchema: z.object({ sku: z.string() }) });
+""",
+    "JavaScript or TypeScript": """import { tool } from "ai";
+export const price = tool({ description: "Price" });
+""",
+    "Go": 'package main\n\nimport "fmt"\n\nfunc main() { fmt.Println("x") }\n',
+    "Rust": "use rmcp::tool;\n\npub fn add(a: i32) -> i32 { a }\n",
+    "Java": "package a.b;\n\nimport java.util.List;\n\npublic class Tools {}\n",
+    "C#": "using System;\n\nnamespace Tools;\n\npublic class A {}\n",
+    "C": "#include <stdio.h>\nint main() { return 0; }\n",
+    "a shell script": "#!/usr/bin/env bash\nexport A=1\n",
+}
+
+WATCHED = """
+import json, os, sys
+import anyascii
+from playground.exchange.tool_import import import_tools
+
+FORBIDDEN = ("socket.", "subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn",
+             "os.remove", "os.rename", "os.mkdir", "urllib.", "ctypes.", "exec")
+
+def watch(event, arguments):
+    writes = event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+")
+    # Python itself looks for the file of a syntax error under the name <unknown>; the tables that
+    # names in other scripts are read by are loaded when a letter of theirs comes.
+    known = ("<unknown>", os.path.dirname(anyascii.__file__))
+    opens = event == "open" and not str(arguments[0]).startswith(known)
+    if watching and (event.startswith(FORBIDDEN) or writes or opens):
+        happened.append([event, str(arguments[0])[:80]])
+
+watching, happened, results = False, [], {}
+sys.addaudithook(watch)
+for text in ("def f(a: int): 'x'", '{"name": "f", "description": "", "args": {}}'):
+    import_tools(text)  # what is loaded when first used
+anyascii.anyascii("天")
+for case, text in json.load(sys.stdin).items():
+    watching = True
+    brought = import_tools(text)
+    watching = False
+    results[case] = [brought.problem, [one.problem for one in brought.tools],
+                     [one.tool.name for one in brought.tools if one.tool]]
+print(json.dumps([results, happened]))
+"""
+
 
 def told(brought: ImportedTools) -> list[tuple[str, str, str]]:
     return [
@@ -191,55 +287,6 @@ def test_a_block_between_fences_is_read(text: str, name: str, kind: str) -> None
     assert [one.kind for one in import_tools(text, name).tools] == [kind]
 
 
-SERVERS = '{"mcpServers": {"notes": {"command": "npx", "args": ["-y", "notes"]}}}'
-IN_DOCKER = '{"mcpServers": {"notes": {"command": "docker", "args": ["run", "notes"]}}}'
-IN_PYTHON = f'def f():\n    """\n```json\n{SERVERS}\n```\n"""\n'
-README = f"""<p align="center"><img src="x.png"></p>
-
-# Notes
-
-```bash
-npm install -g notes
-```
-
-For Claude Desktop:
-
-```json
-{SERVERS}
-```
-
-- with Docker:
-
-  ~~~jsonc
-  // or this
-  {IN_DOCKER}
-  ~~~
-
-and once more, and what it answers:
-
-````json
-{SERVERS}
-````
-
-```json
-{{"temperature": 3, "unit": "C"}}
-```
-
-and its tool:
-
-```python
-def add(a: int, b: int) -> int:
-    \"\"\"Adds two numbers.\"\"\"
-    return a + b
-```
-
-```toml
-[mcp_servers.other]
-command = "x"
-```
-"""
-
-
 @pytest.mark.parametrize("name", ["README.md", "notes.markdown", "page.mdx"])
 def test_markdown_with_several_blocks_gives_the_tools_and_servers_of_all(name: str) -> None:
     imported = import_tools(README, name)
@@ -282,24 +329,6 @@ def test_markdown_without_any_says_what_each_block_lacks() -> None:
 def test_markdown_with_very_many_blocks_is_refused() -> None:
     problem = import_tools("```\nx\n```\n" * 2_000, "README.md").problem
     assert "It has 2,000 code blocks" in problem
-
-
-SOURCES = {
-    "TypeScript": """import { tool } from "ai";
-import { z } from "zod";
-type Price = { sku: string };
-export const price = tool({ inputSchema: z.object({ sku: z.string() }) });
-""",
-    "JavaScript or TypeScript": """import { tool } from "ai";
-export const price = tool({ description: "Price" });
-""",
-    "Go": 'package main\n\nimport "fmt"\n\nfunc main() { fmt.Println("x") }\n',
-    "Rust": "use rmcp::tool;\n\npub fn add(a: i32) -> i32 { a }\n",
-    "Java": "package a.b;\n\nimport java.util.List;\n\npublic class Tools {}\n",
-    "C#": "using System;\n\nnamespace Tools;\n\npublic class A {}\n",
-    "C": "#include <stdio.h>\nint main() { return 0; }\n",
-    "a shell script": "#!/usr/bin/env bash\nexport A=1\n",
-}
 
 
 @pytest.mark.parametrize("language", SOURCES)
@@ -384,38 +413,6 @@ def test_a_large_text_that_is_no_json_is_parsed_once(
     monkeypatch.setattr("playground.exchange.parsers.parse", counted)
     assert "not valid JSON" in import_tools(text).problem
     assert parsed == [len(text)]
-
-
-WATCHED = """
-import json, os, sys
-import anyascii
-from playground.exchange.tool_import import import_tools
-
-FORBIDDEN = ("socket.", "subprocess.", "os.system", "os.exec", "os.fork", "os.posix_spawn",
-             "os.remove", "os.rename", "os.mkdir", "urllib.", "ctypes.", "exec")
-
-def watch(event, arguments):
-    writes = event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+")
-    # Python itself looks for the file of a syntax error under the name <unknown>; the tables that
-    # names in other scripts are read by are loaded when a letter of theirs comes.
-    known = ("<unknown>", os.path.dirname(anyascii.__file__))
-    opens = event == "open" and not str(arguments[0]).startswith(known)
-    if watching and (event.startswith(FORBIDDEN) or writes or opens):
-        happened.append([event, str(arguments[0])[:80]])
-
-watching, happened, results = False, [], {}
-sys.addaudithook(watch)
-for text in ("def f(a: int): 'x'", '{"name": "f", "description": "", "args": {}}'):
-    import_tools(text)  # what is loaded when first used
-anyascii.anyascii("天")
-for case, text in json.load(sys.stdin).items():
-    watching = True
-    brought = import_tools(text)
-    watching = False
-    results[case] = [brought.problem, [one.problem for one in brought.tools],
-                     [one.tool.name for one in brought.tools if one.tool]]
-print(json.dumps([results, happened]))
-"""
 
 
 @pytest.fixture(scope="module")

@@ -19,13 +19,6 @@ from playground.protocols.provider_tools import runner
 SKU = {"type": "object", "properties": {"sku": {"type": "string"}}, "required": ["sku"]}
 NAMED = {"name": "price", "description": "Price."}
 
-
-def only(entry: Any) -> ImportedTool:
-    (tool,) = read_tools(entry, "")
-    assert isinstance(tool, ImportedTool)
-    return tool
-
-
 OTHER_FILES = [
     (
         {"type": "function", "name": "f", "stateMutability": "view", "outputs": [],
@@ -117,34 +110,6 @@ OTHER_FILES = [
     ({"functionCall": {"name": "price", "args": {"sku": "a"}}}, "call of a tool"),
 ]  # fmt: skip
 
-
-@pytest.mark.parametrize(("entry", "what"), OTHER_FILES)
-def test_a_file_of_another_kind_is_refused_with_what_it_is(entry: Any, what: str) -> None:
-    tool = only(entry)
-    assert tool.tool is None
-    assert what in tool.problem
-    assert "not a tool" in tool.problem
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "what"),
-    [
-        ("pyproject.toml", '[project]\nname = "x"\ndescription = "d"\n[build-system]\n', "Python"),
-        ("Cargo.toml", '[package]\nname = "x"\ndescription = "d"\n[dependencies]\n', "Rust"),
-        ("ci.yml", "name: CI\non:\n  push:\njobs:\n  test: {runs-on: x}\n", "GitHub workflow"),
-        ("action.yml", "name: A\ndescription: d\ninputs:\n  a: {default: 1}\nruns: {using: x}\n",
-         "GitHub Action"),
-        ("mcp-agent.yaml", "$schema: ../mcp-agent.schema.json\nlogger: {level: info}\n", "$schema"),
-        ("smithery.yaml", "startCommand:\n  type: stdio\n  configSchema: {type: object}\n",
-         "Smithery"),
-    ],
-)  # fmt: skip
-def test_a_file_in_toml_or_yaml_is_refused_with_what_it_is(name: str, text: str, what: str) -> None:
-    (tool,) = import_tools(text, name).tools
-    assert tool.tool is None
-    assert what in tool.problem
-
-
 LISTED = [{"name": "sku", "type": "string", "desc": "Number"}, {"name": "n", "type": "int"}]
 BY_NAME = {"sku": {"type": "str", "required": True}, "n": {"type": "int"}}
 READ = [
@@ -198,6 +163,47 @@ READ = [
     ({"name": "clock", "description": "d", "arguments": []}, None),
 ]  # fmt: skip
 
+ZOD = {"def": {"type": "object", "shape": {}}, "type": "object", "~standard": {"vendor": "zod"}}
+
+RUN_BY = {
+    "client": ["run by the client with", "run by the client."],
+    "provider": ["run by its provider,", "run by Google"],
+    "either": ["does not say who runs it"],
+}
+
+
+def only(entry: Any) -> ImportedTool:
+    (tool,) = read_tools(entry, "")
+    assert isinstance(tool, ImportedTool)
+    return tool
+
+
+@pytest.mark.parametrize(("entry", "what"), OTHER_FILES)
+def test_a_file_of_another_kind_is_refused_with_what_it_is(entry: Any, what: str) -> None:
+    tool = only(entry)
+    assert tool.tool is None
+    assert what in tool.problem
+    assert "not a tool" in tool.problem
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what"),
+    [
+        ("pyproject.toml", '[project]\nname = "x"\ndescription = "d"\n[build-system]\n', "Python"),
+        ("Cargo.toml", '[package]\nname = "x"\ndescription = "d"\n[dependencies]\n', "Rust"),
+        ("ci.yml", "name: CI\non:\n  push:\njobs:\n  test: {runs-on: x}\n", "GitHub workflow"),
+        ("action.yml", "name: A\ndescription: d\ninputs:\n  a: {default: 1}\nruns: {using: x}\n",
+         "GitHub Action"),
+        ("mcp-agent.yaml", "$schema: ../mcp-agent.schema.json\nlogger: {level: info}\n", "$schema"),
+        ("smithery.yaml", "startCommand:\n  type: stdio\n  configSchema: {type: object}\n",
+         "Smithery"),
+    ],
+)  # fmt: skip
+def test_a_file_in_toml_or_yaml_is_refused_with_what_it_is(name: str, text: str, what: str) -> None:
+    (tool,) = import_tools(text, name).tools
+    assert tool.tool is None
+    assert what in tool.problem
+
 
 @pytest.mark.parametrize(("entry", "required"), READ)
 def test_parameters_in_another_form_are_read(entry: Any, required: list[str] | None) -> None:
@@ -230,9 +236,6 @@ def test_what_a_list_of_parameters_says_is_kept() -> None:
         "required": ["sku"],
     }
     assert imported.notes[0] == "Its parameters were in `arguments`."
-
-
-ZOD = {"def": {"type": "object", "shape": {}}, "type": "object", "~standard": {"vendor": "zod"}}
 
 
 @pytest.mark.parametrize(
@@ -384,13 +387,6 @@ def test_a_tool_with_a_command_or_an_address_is_no_server(entry: Any) -> None:
 def test_what_stands_beside_a_schema_in_its_wrapper_is_noted() -> None:
     imported = only({"name": "price", "json_schema": {**NAMED, "parameters": SKU}})
     assert any("Left out there: name, description." in note for note in imported.notes)
-
-
-RUN_BY = {
-    "client": ["run by the client with", "run by the client."],
-    "provider": ["run by its provider,", "run by Google"],
-    "either": ["does not say who runs it"],
-}
 
 
 @pytest.mark.parametrize(

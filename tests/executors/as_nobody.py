@@ -38,7 +38,17 @@ def main() -> None:
     config = {"file": file, "function": function, "interpreter": interpreter}
     tool = Tool("t", answered_by="python", config=config)
     folder = Path(file).parent
-    call = Invocation("s", "1", 1, tool, "{}", float(timeout_s), 100_000, folder, "k")
+    call = Invocation(
+        "s",
+        call="1",
+        attempt=1,
+        tool=tool,
+        arguments="{}",
+        timeout_s=float(timeout_s),
+        max_output=100_000,
+        folder=folder,
+        idempotency_key="k",
+    )
 
     def told(text: str) -> None:
         print("told " + text, flush=True)

@@ -12,7 +12,6 @@ TAKEN_S = 500.0
 AT_WORK_S = 0.3
 """What is at work goes on with it for so long."""
 
-
 Report = Callable[..., None]
 
 

@@ -13,6 +13,24 @@ import time
 from pathlib import Path
 from typing import Any
 
+CALLED: list[str] = []
+"""The calls of a server by hand, by its word, or by the tool's name where it is fine."""
+
+NUMBER, TEXT = {"type": "integer"}, {"type": "string"}
+
+FINE: dict[str, tuple[str, dict[str, Any]]] = {
+    "add": ("Add two numbers.", {"a": NUMBER, "b": NUMBER}),
+    "say": ("Say it again.", {"text": TEXT}),
+    "tell": ("The city.", {"city": TEXT}),
+    "much": ("Too much of it.", {"city": TEXT}),
+    "hold": ("Begins, and never ends.", {"city": TEXT}),
+    "die": ("Ends the server in the middle of a call.", {"file": TEXT}),
+    "child": ("Leaves a child behind, in a session of its own.", {"file": TEXT}),
+    "deaf": ("Begins, and hears nothing any more: no cancellation either.", {"file": TEXT}),
+    "change": ("Makes another tool of `say`, and tells that the list changed.", {}),
+}
+"""What the server that behaves lists: (description, properties) by name."""
+
 
 def quick(word: str) -> None:
     """A server by hand: speaks just enough, and then does what its word says."""
@@ -46,24 +64,6 @@ def quick(word: str) -> None:
             case "server/discover":
                 error = {"code": -32601, "message": "no such method"}
                 say({"jsonrpc": "2.0", "id": message["id"], "error": error})
-
-
-CALLED: list[str] = []
-"""The calls of a server by hand, by its word, or by the tool's name where it is fine."""
-
-NUMBER, TEXT = {"type": "integer"}, {"type": "string"}
-FINE: dict[str, tuple[str, dict[str, Any]]] = {
-    "add": ("Add two numbers.", {"a": NUMBER, "b": NUMBER}),
-    "say": ("Say it again.", {"text": TEXT}),
-    "tell": ("The city.", {"city": TEXT}),
-    "much": ("Too much of it.", {"city": TEXT}),
-    "hold": ("Begins, and never ends.", {"city": TEXT}),
-    "die": ("Ends the server in the middle of a call.", {"file": TEXT}),
-    "child": ("Leaves a child behind, in a session of its own.", {"file": TEXT}),
-    "deaf": ("Begins, and hears nothing any more: no cancellation either.", {"file": TEXT}),
-    "change": ("Makes another tool of `say`, and tells that the list changed.", {}),
-}
-"""What the server that behaves lists: (description, properties) by name."""
 
 
 def tools(word: str) -> list[dict[str, Any]]:

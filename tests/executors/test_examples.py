@@ -21,7 +21,17 @@ BY_NAME = {tool.name: tool for tool in EXAMPLES}
 
 
 async def run(tool: Tool, arguments: str) -> ToolResult:
-    call = Invocation("s", "1.0", 1, tool, arguments, 20.0, 10_000, Path(), "k")
+    call = Invocation(
+        "s",
+        call="1.0",
+        attempt=1,
+        tool=tool,
+        arguments=arguments,
+        timeout_s=20.0,
+        max_output=10_000,
+        folder=Path(),
+        idempotency_key="k",
+    )
     with anyio.fail_after(30):
         return await run_with_limits.executors().run(call, lambda *_: None)
 

@@ -15,7 +15,17 @@ from playground.executors.executor import CallCheck, Deadline, Invocation, Repor
 from playground.executors.run_with_limits import Executors
 
 pytestmark = pytest.mark.anyio
-CALL = Invocation("s", "1.0", 1, Tool("t"), "{}", 0.02, 5_000, Path("/"), "k")
+CALL = Invocation(
+    "s",
+    call="1.0",
+    attempt=1,
+    tool=Tool("t"),
+    arguments="{}",
+    timeout_s=0.02,
+    max_output=5_000,
+    folder=Path("/"),
+    idempotency_key="k",
+)
 
 
 class Does:

@@ -173,20 +173,6 @@ half = functools.partial(plain)
 settings = {"day": 1}
 '''
 
-
-@pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[runner.File]:
-    """The file as the child has it, in this process."""
-    (tmp_path / "tools.py").write_text(TOOLS)
-    monkeypatch.setattr(runner, "conversion", conversion)
-    monkeypatch.setattr(runner, "location", location)
-    monkeypatch.setattr(sys, "path", sys.path[:])
-    monkeypatch.setattr(sys, "meta_path", sys.meta_path[:])
-    monkeypatch.setitem(sys.modules, "pydantic", None)
-    yield runner.File(str(tmp_path / "tools.py"))
-    sys.modules.pop("tool_file", None)
-
-
 DAY = '"2026-05-04"'
 RUN: list[tuple[str, str]] = [
     ("agents", DAY),
@@ -207,31 +193,7 @@ RUN: list[tuple[str, str]] = [
     ("half", DAY),
 ]
 
-
 JOB = {"code": "", "report": True, "keep": False, "max_output": 1000, "channel": -1, "number": 1}
-
-
-@pytest.mark.parametrize(("name", "result"), RUN)
-def test_a_decorated_function_runs(name: str, result: str, file: runner.File) -> None:
-    job = {**JOB, "function": name}
-    said = runner.result_of(job, {"day": "2026-05-04"}, file)
-    assert (said["result"], said["is_error"]) == (result, False)
-
-
-def test_what_is_no_function_is_said(file: runner.File) -> None:
-    job = {**JOB, "function": "settings"}
-    with pytest.raises(runner.CallFailure, match=r"settings of .* is a dict, not a function"):
-        runner.result_of(job, {}, file)
-    with pytest.raises(runner.CallFailure, match=r"no function absent; it has: .*agents, .*plain"):
-        runner.result_of({**job, "function": "absent"}, {}, file)
-
-
-def test_what_is_imported_is_what_runs(file: runner.File) -> None:
-    """Each function that Import finds in the file exists when it is called."""
-    found = [one.function for one in functions(TOOLS) if one.decorator and not one.problem]
-    assert {"agents", "agents_async", "langchain", "langchain_async", "by_schema"} <= set(found)
-    assert all(callable(file.function(name, "")[0]) for name in found)
-
 
 REAL: dict[str, str] = {
     "agents": "from agents import RunContextWrapper, function_tool\n@function_tool\n"
@@ -266,6 +228,41 @@ REAL: dict[str, str] = {
 }
 
 
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[runner.File]:
+    """The file as the child has it, in this process."""
+    (tmp_path / "tools.py").write_text(TOOLS)
+    monkeypatch.setattr(runner, "conversion", conversion)
+    monkeypatch.setattr(runner, "location", location)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.setattr(sys, "meta_path", sys.meta_path[:])
+    monkeypatch.setitem(sys.modules, "pydantic", None)
+    yield runner.File(str(tmp_path / "tools.py"))
+    sys.modules.pop("tool_file", None)
+
+
+@pytest.mark.parametrize(("name", "result"), RUN)
+def test_a_decorated_function_runs(name: str, result: str, file: runner.File) -> None:
+    job = {**JOB, "function": name}
+    said = runner.result_of(job, {"day": "2026-05-04"}, file)
+    assert (said["result"], said["is_error"]) == (result, False)
+
+
+def test_what_is_no_function_is_said(file: runner.File) -> None:
+    job = {**JOB, "function": "settings"}
+    with pytest.raises(runner.CallFailure, match=r"settings of .* is a dict, not a function"):
+        runner.result_of(job, {}, file)
+    with pytest.raises(runner.CallFailure, match=r"no function absent; it has: .*agents, .*plain"):
+        runner.result_of({**job, "function": "absent"}, {}, file)
+
+
+def test_what_is_imported_is_what_runs(file: runner.File) -> None:
+    """Each function that Import finds in the file exists when it is called."""
+    found = [one.function for one in functions(TOOLS) if one.decorator and not one.problem]
+    assert {"agents", "agents_async", "langchain", "langchain_async", "by_schema"} <= set(found)
+    assert all(callable(file.function(name, "")[0]) for name in found)
+
+
 def has(interpreter: str, package: str) -> bool:
     return not subprocess.run(
         [interpreter, "-c", f"import {package}"], capture_output=True
@@ -283,7 +280,17 @@ async def test_the_real_package(package: str, tmp_path: Path) -> None:
     config = {"file": str(tmp_path / "tools.py"), "function": "f", "interpreter": interpreter}
     tool, executors = Tool("t", answered_by="python", config=config), run_with_limits.executors()
     arguments = '{"day": "2026-05-04"}'
-    call = Invocation("s", "1.0", 1, tool, arguments, 55.0, 100_000, tmp_path, "k")
+    call = Invocation(
+        "s",
+        call="1.0",
+        attempt=1,
+        tool=tool,
+        arguments=arguments,
+        timeout_s=55.0,
+        max_output=100_000,
+        folder=tmp_path,
+        idempotency_key="k",
+    )
     try:
         with anyio.fail_after(58):
             results = [await executors.run(call, lambda *_: None) for _ in range(2)]

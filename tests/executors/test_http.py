@@ -24,6 +24,11 @@ pytestmark = pytest.mark.anyio
 SECRET = "s3cret/value+of the key"
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 
+KEYS_ELSEWHERE = [
+    {"in": "query", "name": "key", "value": "${MY_API_KEY}"},
+    {"in": "cookie", "name": "sid", "value": "${MY_API_KEY}"},
+]
+
 
 async def here(host: str, port: int) -> Sequence[str]:
     return ["127.0.0.1"]
@@ -31,7 +36,17 @@ async def here(host: str, port: int) -> Sequence[str]:
 
 def invocation(config: dict[str, Any], arguments: str = "{}") -> Invocation:
     tool = Tool("t", answered_by="http", config={"private": True, **config})
-    return Invocation("s", "1.0", 1, tool, arguments, 5.0, 100_000, Path(), "key-1")
+    return Invocation(
+        "s",
+        call="1.0",
+        attempt=1,
+        tool=tool,
+        arguments=arguments,
+        timeout_s=5.0,
+        max_output=100_000,
+        folder=Path(),
+        idempotency_key="key-1",
+    )
 
 
 async def asked(
@@ -158,12 +173,6 @@ async def test_a_key_is_masked_wherever_it_comes_back() -> None:
     assert SECRET.encode() in server.seen[0]
     assert "s3cret" not in str(result) + str(told)
     assert "you sent" in result.text
-
-
-KEYS_ELSEWHERE = [
-    {"in": "query", "name": "key", "value": "${MY_API_KEY}"},
-    {"in": "cookie", "name": "sid", "value": "${MY_API_KEY}"},
-]
 
 
 async def test_a_key_in_query_and_cookie_is_sent_and_masked() -> None:

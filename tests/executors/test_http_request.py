@@ -15,6 +15,8 @@ from playground.executors.http import request_of
 
 BASE = "https://api.example.com"
 
+EXACT = '{"n": 0.10, "big": 12345678901234567890.0}'
+
 
 def url_of(template: str, arguments: Any, method: str = "GET") -> str:
     url = request_of({"url": BASE + template, "method": method}, json.dumps(arguments)).url
@@ -84,9 +86,6 @@ def test_a_value_stays_in_its_place(value: str) -> None:
     assert (empty, a, unquote(step), b) == ("", "a", value, "b")
     [q, z] = parts.query.split("&")
     assert (unquote(q.removeprefix("q=")), z) == (value, "z=1")
-
-
-EXACT = '{"n": 0.10, "big": 12345678901234567890.0}'
 
 
 @pytest.mark.parametrize(

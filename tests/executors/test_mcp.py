@@ -30,6 +30,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]
 PATIENCE_S = 600.0
 """Nothing is given up, however busy the machine is: who waits for that fails by another bound."""
 
+WAYS = ("stdio", "http", "json")
+
 
 class World:
     """One server as it was accepted, and the executor that knows it."""
@@ -52,7 +54,17 @@ class World:
         self, name: str, arguments: Mapping[str, Any] | str = "{}", **more: Any
     ) -> ToolResult:
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        call = Invocation("s", "1.0", 1, self.tool(name), text, 20, 50_000, Path("/"), "k")
+        call = Invocation(
+            "s",
+            call="1.0",
+            attempt=1,
+            tool=self.tool(name),
+            arguments=text,
+            timeout_s=20,
+            max_output=50_000,
+            folder=Path("/"),
+            idempotency_key="k",
+        )
         executors = Executors({"mcp": self.mcp}, [self.mcp])
         with anyio.fail_after(40):
             return await executors.run(replace(call, **more), self.report)
@@ -114,9 +126,6 @@ async def over(way: str, standing: World | None = None) -> AsyncIterator[World]:
         world(Server("fine", url=url, private=True)) as one,
     ):
         yield one
-
-
-WAYS = ("stdio", "http", "json")
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -22,10 +22,22 @@ ARGUMENTS = (
     '"sly": "{{ args.n }}"}'
 )
 
+SEQUENCE = {"sequence": [{"result": "one"}, {"result": "{{ args.n }}"}, {"result": "three"}]}
+
 
 def invocation(config: dict[str, Any]) -> Invocation:
     tool = Tool("t", config=config)
-    return Invocation("s", "1.0", 1, tool, ARGUMENTS, 5.0, 1000, Path(), "k")
+    return Invocation(
+        "s",
+        call="1.0",
+        attempt=1,
+        tool=tool,
+        arguments=ARGUMENTS,
+        timeout_s=5.0,
+        max_output=1000,
+        folder=Path(),
+        idempotency_key="k",
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,9 +135,6 @@ def call(config: dict[str, Any], arguments: str = ARGUMENTS, **more: Any) -> Inv
 
 async def answer(one: Mock, asked: Invocation) -> str:
     return (await one.run(asked, lambda *_: None)).text
-
-
-SEQUENCE = {"sequence": [{"result": "one"}, {"result": "{{ args.n }}"}, {"result": "three"}]}
 
 
 @pytest.mark.parametrize(

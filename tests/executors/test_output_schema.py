@@ -78,7 +78,17 @@ ANSWERS: list[tuple[Any, dict[str, Any], str]] = [
 
 def invocation(tool: Tool, arguments: Any) -> Invocation:
     text = json.dumps(arguments)
-    return Invocation("s", "1.0", 1, tool, text, 20, 50_000, Path("/"), "k")
+    return Invocation(
+        "s",
+        call="1.0",
+        attempt=1,
+        tool=tool,
+        arguments=text,
+        timeout_s=20,
+        max_output=50_000,
+        folder=Path("/"),
+        idempotency_key="k",
+    )
 
 
 def mcp_of(server: Server) -> Mcp:

@@ -178,6 +178,16 @@ LAYOUTS: list[tuple[str, Mapping[str, str], str, str]] = [
     ),
 ]  # fmt: skip
 
+PATHS: list[tuple[str, list[str], bytes, str, str]] = [
+    ("/p/a/b/t.py", ["/p/a/__init__.py", "/p/a/b/__init__.py"], b"import a.c", "a.b.t", "/p"),
+    ("/p/a/b/t.py", ["/p/a/__init__.py", "/p/a/b/__init__.py"], b"import b", "tool_file", "/p/a/b"),
+    ("/p/a/t.py", ["/p/a/__init__.py"], b"import abc\nfrom ab import a", "tool_file", "/p/a"),
+    ("/p/a/t.py", [], b"from . import x", "a.t", "/p"),
+    ("/p/a/t.py", [], b"  from .. import x", "p.a.t", "/"),
+    ("/t.py", ["/__init__.py"], b"from .. import x", "tool_file", "/"),
+    ("/p/a/my.tool.py", ["/p/a/__init__.py"], b"from . import x", "a.my_tool", "/p"),
+]
+
 
 def write(folder: Path, files: Mapping[str, str]) -> None:
     for name, text in files.items():
@@ -191,7 +201,18 @@ def python_tool(file: Path, function: str = "say") -> Tool:
 
 def invocation(tool: Tool, code: str = "") -> Invocation:
     arguments = '{"text": "Hi"}'
-    return Invocation("s", "1.0", 1, tool, arguments, 20.0, 100_000, Path("/"), "k", code)
+    return Invocation(
+        "s",
+        call="1.0",
+        attempt=1,
+        tool=tool,
+        arguments=arguments,
+        timeout_s=20.0,
+        max_output=100_000,
+        folder=Path("/"),
+        idempotency_key="k",
+        code=code,
+    )
 
 
 @pytest.mark.parametrize(("layout", "files", "file", "text"), LAYOUTS)
@@ -246,17 +267,6 @@ async def test_check_when_file_belongs_to_package_notes_what_else_runs(tmp_path:
     assert len(alone.problems) == 1
     plain = await executor.checked("s", python_tool(tmp_path / "shop/plain.py"), "{}")
     assert len(plain.problems) == 1
-
-
-PATHS: list[tuple[str, list[str], bytes, str, str]] = [
-    ("/p/a/b/t.py", ["/p/a/__init__.py", "/p/a/b/__init__.py"], b"import a.c", "a.b.t", "/p"),
-    ("/p/a/b/t.py", ["/p/a/__init__.py", "/p/a/b/__init__.py"], b"import b", "tool_file", "/p/a/b"),
-    ("/p/a/t.py", ["/p/a/__init__.py"], b"import abc\nfrom ab import a", "tool_file", "/p/a"),
-    ("/p/a/t.py", [], b"from . import x", "a.t", "/p"),
-    ("/p/a/t.py", [], b"  from .. import x", "p.a.t", "/"),
-    ("/t.py", ["/__init__.py"], b"from .. import x", "tool_file", "/"),
-    ("/p/a/my.tool.py", ["/p/a/__init__.py"], b"from . import x", "a.my_tool", "/p"),
-]
 
 
 @pytest.mark.parametrize(("path", "present", "source", "name", "first"), PATHS)

@@ -40,6 +40,13 @@ TABLE = [
      "R=100; G=200; B=150"),
 ]  # fmt: skip
 
+QUERY: dict[str, Any] = {"in": "query"}
+CSV = {**QUERY, "explode": False}
+PATH: dict[str, Any] = {"in": "path"}
+DEEP = {**QUERY, "style": "deepObject"}
+RESERVED = {**QUERY, "allow_reserved": True}
+CONTENT = {**QUERY, "content_type": "application/json"}
+
 
 @pytest.mark.parametrize(("style", "explode", "empty", "text", "array", "members"), TABLE)
 def test_each_style_writes_what_the_specification_shows(
@@ -55,14 +62,6 @@ def test_each_style_writes_what_the_specification_shows(
 def url_of(parameter: dict[str, Any], value: Any, path: str = "/x") -> str:
     config = {"url": BASE + path, "parameters": [{"name": "t", **parameter}]}
     return request_of(config, json.dumps({"t": value})).url.removeprefix(BASE)
-
-
-QUERY: dict[str, Any] = {"in": "query"}
-CSV = {**QUERY, "explode": False}
-PATH: dict[str, Any] = {"in": "path"}
-DEEP = {**QUERY, "style": "deepObject"}
-RESERVED = {**QUERY, "allow_reserved": True}
-CONTENT = {**QUERY, "content_type": "application/json"}
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,17 @@ class Session:
         config = {"file": str(self.folder / "tools.py"), "function": function}
         tool = Tool("t", answered_by="python", config=config)
         text = json.dumps(arguments)
-        return Invocation(session, "1.0", 1, tool, text, 20.0, 100_000, self.folder, "k")
+        return Invocation(
+            session,
+            call="1.0",
+            attempt=1,
+            tool=tool,
+            arguments=text,
+            timeout_s=20.0,
+            max_output=100_000,
+            folder=self.folder,
+            idempotency_key="k",
+        )
 
     async def run(self, call: Invocation, report: Callable[..., None] | None = None) -> ToolResult:
         def told(text: str, fraction: float | None, output: str = "") -> None:

@@ -21,6 +21,8 @@ from tests.tables import rest_slow
 
 pytestmark = pytest.mark.anyio
 
+PNG = base64.b64decode("iVBORw0KGgo=")
+
 
 def invocation(code: str, arguments: str = "{}", **more: Any) -> Invocation:
     config = {"code": code}
@@ -50,9 +52,6 @@ async def none_left() -> None:
     with anyio.fail_after(20):
         while workers():
             await asyncio.sleep(0.01)
-
-
-PNG = base64.b64decode("iVBORw0KGgo=")
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ from tests.tables import rest_slow
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]
 TOOLS = str(Path(__file__).with_name("attack_tools.py"))
 
+SERVER = mcp_servers.by_stdio("fine")
+
 
 def python(function: str) -> dict[str, str]:
     return {"file": TOOLS, "function": function}
@@ -92,10 +94,17 @@ def invocation(kind: Any, config: dict[str, Any], timeout_s: float = 20.0) -> In
     by: AnsweredBy = "python" if kind == "sandbox" else kind
     tool = Tool("t", answered_by=by, config=config)
     arguments = '{"city": "Oslo"}' if config.get("function", "fine") == "fine" else "{}"
-    return Invocation("s", "1.0", 1, tool, arguments, timeout_s, 5_000, Path(TOOLS).parent, "k")
-
-
-SERVER = mcp_servers.by_stdio("fine")
+    return Invocation(
+        "s",
+        call="1.0",
+        attempt=1,
+        tool=tool,
+        arguments=arguments,
+        timeout_s=timeout_s,
+        max_output=5_000,
+        folder=Path(TOOLS).parent,
+        idempotency_key="k",
+    )
 
 
 async def servers() -> list[tuple[core_servers.Server, core_servers.Accepted]]:

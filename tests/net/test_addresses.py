@@ -32,8 +32,9 @@ NAMES = {
     "house.example": ["192.168.1.10"],
 }
 
-
 LOCAL = ("internal", ".lan", ".home", ".corp", ".intranet", ".arpa", ".localdomain")
+
+V4, V6 = "93.184.216.34", "2606:2800:220:1::1"
 
 
 class Resolver:
@@ -116,9 +117,6 @@ async def test_refused_before_anything_is_contacted(host: str) -> None:
 async def test_only_http(url: str) -> None:
     with pytest.raises(Refused, match="Invalid URL"):
         await checked_address(url, private=True, resolve=Resolver())
-
-
-V4, V6 = "93.184.216.34", "2606:2800:220:1::1"
 
 
 @pytest.mark.parametrize(

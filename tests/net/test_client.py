@@ -30,6 +30,41 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nRequest-Id: req_1
 
 Play = Callable[[Reader, Writer], Awaitable[None]]
 
+NO_ANSWER = [
+    ("close-at-once", b"", "unreachable"),
+    ("half-headers", b"HTTP/1.1 200 OK\r\nContent-Ty", "not_api"),
+    ("not-http", b"SSH-2.0-OpenSSH_9.9\r\n\r\n", "not_api"),
+    ("banner", b"220 mail.example ESMTP\r\n", "not_api"),
+    ("giant-header", HEAD + b"X: " + b"x" * 300_000 + b"\r\n\r\n", "not_api"),
+    ("upgrade", b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", "not_api"),
+]
+
+CUT = [
+    ("short-body", b"Content-Length: 9\r\n\r\npart"),
+    ("no-last-chunk", b"Transfer-Encoding: chunked\r\n\r\n4\r\npart\r\n"),
+    ("bad-chunk-size", b"Transfer-Encoding: chunked\r\n\r\n4\r\npart\r\nzz\r\n"),
+    ("gzip-lie", b"Content-Encoding: gzip\r\n\r\npart"),
+    ("gzip-cut", b"Content-Encoding: gzip\r\n\r\n" + gzip.compress(b"part" * 99)[:-5]),
+]
+
+STALLS = [
+    ("stall-headers", b"HTTP/1.1 200", replace(LIMITS, first_byte_s=0.05), "sent nothing"),
+    ("no-body", HEAD + b"\r\n", replace(LIMITS, first_byte_s=0.05), "sent nothing for 0.05"),
+    ("stall-after", HEAD + b"\r\npart", LIMITS, "sent nothing for 20 s"),
+    ("wall", HEAD + b"\r\npart", replace(LIMITS, wall_s=15.0), "took longer than 15 s"),
+]
+
+BAD: list[tuple[str, dict[str, str]]] = [
+    ("http://user@127.0.0.1/", {}),
+    ("ftp://127.0.0.1/", {}),
+    ("sim:", {}),
+    ("HERE", {"x-api-key": "canary\nx"}),
+    ("HERE", {"x-api-key": "canary€"}),
+    ("HERE", {"bad name": "canary"}),
+]
+
+TARGETS = (b"/a%2Fb//c/./d/../e?q=%20+&k", b"/", b'/odd"<>`{|}', b"/x?")
+
 
 class Server:
     """Reads one request a connection, keeps it in `seen`, then does what the test says."""
@@ -252,16 +287,6 @@ async def test_https_to_an_http_port_names_tls() -> None:
     assert "TLS" in str(trouble)
 
 
-NO_ANSWER = [
-    ("close-at-once", b"", "unreachable"),
-    ("half-headers", b"HTTP/1.1 200 OK\r\nContent-Ty", "not_api"),
-    ("not-http", b"SSH-2.0-OpenSSH_9.9\r\n\r\n", "not_api"),
-    ("banner", b"220 mail.example ESMTP\r\n", "not_api"),
-    ("giant-header", HEAD + b"X: " + b"x" * 300_000 + b"\r\n\r\n", "not_api"),
-    ("upgrade", b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", "not_api"),
-]
-
-
 @pytest.mark.parametrize(
     ("sent", "failure"), [row[1:] for row in NO_ANSWER], ids=[r[0] for r in NO_ANSWER]
 )
@@ -272,15 +297,6 @@ async def test_what_is_no_http_answer(sent: bytes, failure: str) -> None:
     assert trouble is not None
     assert trouble.failure == failure, trouble
     assert f"127.0.0.1:{server.port}" in str(trouble)
-
-
-CUT = [
-    ("short-body", b"Content-Length: 9\r\n\r\npart"),
-    ("no-last-chunk", b"Transfer-Encoding: chunked\r\n\r\n4\r\npart\r\n"),
-    ("bad-chunk-size", b"Transfer-Encoding: chunked\r\n\r\n4\r\npart\r\nzz\r\n"),
-    ("gzip-lie", b"Content-Encoding: gzip\r\n\r\npart"),
-    ("gzip-cut", b"Content-Encoding: gzip\r\n\r\n" + gzip.compress(b"part" * 99)[:-5]),
-]
 
 
 @pytest.mark.parametrize("sent", [row[1] for row in CUT], ids=[row[0] for row in CUT])
@@ -312,14 +328,6 @@ async def test_a_reset_is_interrupted() -> None:
         with pytest.raises(NetworkError) as caught:
             await reading(server.url)
     assert (caught.value.failure, caught.value.began) == ("interrupted", True)
-
-
-STALLS = [
-    ("stall-headers", b"HTTP/1.1 200", replace(LIMITS, first_byte_s=0.05), "sent nothing"),
-    ("no-body", HEAD + b"\r\n", replace(LIMITS, first_byte_s=0.05), "sent nothing for 0.05"),
-    ("stall-after", HEAD + b"\r\npart", LIMITS, "sent nothing for 20 s"),
-    ("wall", HEAD + b"\r\npart", replace(LIMITS, wall_s=15.0), "took longer than 15 s"),
-]
 
 
 @on_asyncio
@@ -419,16 +427,6 @@ async def test_of_an_error_only_the_beginning_is_read() -> None:
     async with serving(head + b"x" * 300_000) as server, opened(server.url) as answer:
         body = b"".join([data async for data in answer.chunks()])
         assert (answer.status, answer.retry_after, len(body)) == (500, 3.0, 65536)
-
-
-BAD: list[tuple[str, dict[str, str]]] = [
-    ("http://user@127.0.0.1/", {}),
-    ("ftp://127.0.0.1/", {}),
-    ("sim:", {}),
-    ("HERE", {"x-api-key": "canary\nx"}),
-    ("HERE", {"x-api-key": "canary€"}),
-    ("HERE", {"bad name": "canary"}),
-]
 
 
 @pytest.mark.parametrize(("url", "headers"), BAD)
@@ -579,9 +577,6 @@ async def test_others_go_on_while_the_way_out_is_made(monkeypatch: pytest.Monkey
         assert len(made) == 2
         for client in made:
             await client.aclose()
-
-
-TARGETS = (b"/a%2Fb//c/./d/../e?q=%20+&k", b"/", b'/odd"<>`{|}', b"/x?")
 
 
 async def test_a_relayed_path_is_not_touched_on_the_way_to_a_proxy(

@@ -35,6 +35,14 @@ RETRY_AFTER = [
     ({"retry-after": ""}, None),
 ]
 
+REASONS = [
+    (socket.gaierror(-2, "Name or service not known"), "DNS"),
+    (ConnectionRefusedError(111, "refused"), "refused"),
+    (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER]"), "http://"),
+    (ssl.SSLCertVerificationError(1, "self-signed"), "certificate"),
+    (OSError(113, "No route to host"), "network"),
+]
+
 
 @pytest.mark.parametrize(("headers", "seconds"), RETRY_AFTER)
 def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
@@ -69,15 +77,6 @@ def behind(cause: BaseException) -> BaseException:
     outer = RuntimeError("ConnectError")
     outer.__context__ = group
     return outer
-
-
-REASONS = [
-    (socket.gaierror(-2, "Name or service not known"), "DNS"),
-    (ConnectionRefusedError(111, "refused"), "refused"),
-    (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER]"), "http://"),
-    (ssl.SSLCertVerificationError(1, "self-signed"), "certificate"),
-    (OSError(113, "No route to host"), "network"),
-]
 
 
 @pytest.mark.parametrize(("cause", "word"), REASONS)

@@ -19,6 +19,9 @@ from tests.net.tool_server import Reader, Writer, answered, serving
 
 pytestmark = pytest.mark.anyio
 
+ZEROS = gzip.compress(bytes(50_000_000))
+GZIP = "Content-Encoding: gzip"
+
 
 async def here(host: str, port: int) -> Sequence[str]:
     return ["127.0.0.1"]
@@ -93,10 +96,6 @@ async def test_no_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
         fetched = await get(f"http://tools.example:{server.port}")
     assert (fetched.body, proxy.seen) == (b"straight", [])
-
-
-ZEROS = gzip.compress(bytes(50_000_000))
-GZIP = "Content-Encoding: gzip"
 
 
 @pytest.mark.parametrize(

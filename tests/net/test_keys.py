@@ -22,11 +22,6 @@ from playground.net.keys import (
 
 ENV = {"ANTHROPIC_API_KEY": "sk-ant-canary-1234", "OPENAI_API_KEY": " sk-canary-5678\n"}
 
-
-def profile(base_url: str, key_name: str = "ANTHROPIC_API_KEY") -> Profile:
-    return Profile("p", "anthropic", base_url, key_name)
-
-
 ORIGINS = [
     ("https://API.Anthropic.com", "https://api.anthropic.com"),
     ("https://api.anthropic.com:443/v1?x=1", "https://api.anthropic.com"),
@@ -34,12 +29,6 @@ ORIGINS = [
     ("http://[::1]:80/v1", "http://[::1]"),
     ("http://localhost:443", "http://localhost:443"),
 ]
-
-
-@pytest.mark.parametrize(("url", "expected"), ORIGINS)
-def test_an_origin_is_scheme_host_and_port(url: str, expected: str) -> None:
-    assert origin(url) == expected
-
 
 NO_ADDRESS = [
     "",
@@ -60,14 +49,6 @@ NO_ADDRESS = [
     "https://аpi.anthropic.com",
 ]
 
-
-@pytest.mark.parametrize("url", NO_ADDRESS)
-def test_what_two_parsers_might_read_differently_is_no_address(url: str) -> None:
-    with pytest.raises(BadInput, match="Invalid URL"):
-        origin(url)
-    assert Keys(ENV).key_for(profile(url)) is None or url == "sim:"
-
-
 BOUND = [
     ("https://api.anthropic.com", True),
     ("https://api.anthropic.com:443/", True),
@@ -78,6 +59,24 @@ BOUND = [
     ("https://api.openai.com", False),
     ("http://127.0.0.1:9999", False),
 ]
+
+SENT = {"TEAM_TOKEN": "of the team", "OPENAI_API_KEY": "of openai", "EMPTY_KEY": " "}
+
+
+def profile(base_url: str, key_name: str = "ANTHROPIC_API_KEY") -> Profile:
+    return Profile("p", "anthropic", base_url, key_name)
+
+
+@pytest.mark.parametrize(("url", "expected"), ORIGINS)
+def test_an_origin_is_scheme_host_and_port(url: str, expected: str) -> None:
+    assert origin(url) == expected
+
+
+@pytest.mark.parametrize("url", NO_ADDRESS)
+def test_what_two_parsers_might_read_differently_is_no_address(url: str) -> None:
+    with pytest.raises(BadInput, match="Invalid URL"):
+        origin(url)
+    assert Keys(ENV).key_for(profile(url)) is None or url == "sim:"
 
 
 @pytest.mark.parametrize(("url", "sent"), BOUND)
@@ -248,9 +247,6 @@ def test_where_a_key_was_found_is_told_by_its_name() -> None:
 )
 def test_the_keys_that_a_vendor_s_place_may_mean(place: str, names: list[str]) -> None:
     assert provider_keys(place) == names
-
-
-SENT = {"TEAM_TOKEN": "of the team", "OPENAI_API_KEY": "of openai", "EMPTY_KEY": " "}
 
 
 def of_tools() -> Keys:

@@ -15,20 +15,6 @@ from tests.servers import ROOT, environment
 
 word = contextvars.ContextVar("word", default="")
 
-
-def test_the_result_and_the_error_of_the_work_come_back() -> None:
-    def work(left: int, *, right: int) -> tuple[int, str, bool]:
-        return left // right, word.get(), threading.current_thread() is threading.main_thread()
-
-    async def main() -> None:
-        word.set("here")
-        assert await run_apart(work, 6, right=3) == (2, "here", False)
-        with pytest.raises(ZeroDivisionError):
-            await run_apart(work, 6, right=0)
-
-    asyncio.run(main())
-
-
 ENDLESS = """
 import asyncio, threading
 from playground.net.threads import run_apart
@@ -45,6 +31,19 @@ async def main():
 
 asyncio.run(main())
 """
+
+
+def test_the_result_and_the_error_of_the_work_come_back() -> None:
+    def work(left: int, *, right: int) -> tuple[int, str, bool]:
+        return left // right, word.get(), threading.current_thread() is threading.main_thread()
+
+    async def main() -> None:
+        word.set("here")
+        assert await run_apart(work, 6, right=3) == (2, "here", False)
+        with pytest.raises(ZeroDivisionError):
+            await run_apart(work, 6, right=0)
+
+    asyncio.run(main())
 
 
 def test_the_program_ends_while_the_work_goes_on() -> None:

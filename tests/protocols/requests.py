@@ -14,6 +14,8 @@ TOOL = Tool("f", "Does f.", {"type": "object", "properties": {"x": {"type": "int
 CLOSED: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 STRICT = Tool("g", parameters=CLOSED, strict=True)
 
+IMAGE = Content(type="image", media_type="image/png", data="aGk=")
+
 
 def request(*messages: Message, **changes: Any) -> ModelRequest:
     """A request to model `m` with the two tools above, unless others are named."""
@@ -47,6 +49,3 @@ def encoded(protocol: str, wanted: ModelRequest) -> tuple[dict[str, Any], WireRe
     sent = codec(protocol).encode(wanted)
     body: dict[str, Any] = json.loads(sent.body.decode("utf-8"))
     return body, sent
-
-
-IMAGE = Content(type="image", media_type="image/png", data="aGk=")

@@ -35,6 +35,14 @@ SHAPES = [
 JOINS = ("openai_chat", "gemini", "ollama")
 """Protocols in which all text of an answer is one."""
 
+GONE_ON: Sequence[tuple[AnswerPart, ...]] = (
+    (thinking("Well."), text("I see.")),
+    (thinking("Well."), text("I see."), call(4), call(5)),
+    (call(4),),
+)
+
+FAULTS = ("none", "crlf", "comments", "cut")
+
 
 def sets_of_calls() -> list[tuple[int, ...]]:
     return [taken for size in (1, 2, 3) for taken in combinations(range(3), size)]
@@ -83,13 +91,6 @@ def test_an_answer_without_calls_is_one_that_never_had_them(
         for nth in taken:
             assert not [word for word in CALLS[nth].words if word in new]
             assert CALLS[nth].signature.encode() not in new
-
-
-GONE_ON: Sequence[tuple[AnswerPart, ...]] = (
-    (thinking("Well."), text("I see.")),
-    (thinking("Well."), text("I see."), call(4), call(5)),
-    (call(4),),
-)
 
 
 def joined(
@@ -225,9 +226,6 @@ def answers(draw: st.DrawFn) -> tuple[list[AnswerPart], dict[int, Edit]]:
     choices = st.sampled_from([None, TakeOut("No."), TakeOut("Not é\u2028."), NewArguments(NEW)])
     edits = {n: draw(choices) for n, part in enumerate(parts) if part.kind == "call"}
     return parts, {n: edit for n, edit in edits.items() if edit is not None}
-
-
-FAULTS = ("none", "crlf", "comments", "cut")
 
 
 def broken(data: bytes, fault: str, at: int) -> bytes:

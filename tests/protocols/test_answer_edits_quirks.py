@@ -35,6 +35,69 @@ from tests.simulator.talking import Talk
 NO = TakeOut("No.")
 OTHER = NewArguments('{"z":26}')
 
+ROLE = chunk({"role": "assistant", "content": ""})
+CUSTOM = {"index": 0, "id": "a", "type": "custom", "custom": {"name": "f", "input": "SELECT"}}
+WHOLE = {"message": {"role": "assistant", "content": None}, "finish_reason": "tool_calls"}
+
+ITEMS = [responses.call(call_id="a"), responses.call('{"x": 1}', "b", name="g")]
+RESPONSES: dict[str, bytes] = {
+    "no deltas": sse(
+        *(responses.added(n, {**item, "arguments": ""}) for n, item in enumerate(ITEMS)),
+        *(responses.done(n, item) for n, item in enumerate(ITEMS)),
+        responses.completed(*ITEMS),
+    ),
+    "only at the end": sse(responses.completed(*ITEMS)),
+    "nothing at the end": sse(
+        *(responses.done(n, item) for n, item in enumerate(ITEMS)), responses.completed()
+    ),
+    "ids change": sse(
+        *(responses.added(n, {**item, "id": f"one{n}"}) for n, item in enumerate(ITEMS)),
+        *(responses.done(n, {**item, "id": f"two{n}"}) for n, item in enumerate(ITEMS)),
+        responses.completed(*ITEMS),
+    ),
+    "no index": sse(
+        responses.event("output_item.done", item=ITEMS[0]),
+        responses.event("output_item.done", item=ITEMS[1]),
+        responses.completed(*ITEMS),
+    ),
+    "in progress": sse(
+        responses.done(0, ITEMS[0]),
+        responses.event("in_progress", response=responses.body(ITEMS[0], status="in_progress")),
+        responses.done(1, ITEMS[1]),
+        responses.completed(*ITEMS),
+    ),
+}
+
+GROWING = sse(
+    gemini.event(gemini.text("Hm.", thought=True)),
+    gemini.event(gemini.growing(name="f")),
+    gemini.event(gemini.growing(gemini.at("$.a", stringValue="é", more=True))),
+    gemini.event(gemini.growing(gemini.at("$.a", stringValue="b"))),
+    gemini.event(gemini.growing(goes_on=False), reason="STOP", usageMetadata={"x": 1}),
+    end="\r\n",
+)
+
+SIGNED = {"type": "reasoning.encrypted", "data": "x", "id": "a", "format": "google-gemini-v1"}
+
+SAID = [thinking("Hm."), text("Hello."), call(1)]
+
+PIECES = ("I l", "ook.")
+MIXED = (
+    responses.added(0, responses.message()),
+    *({**responses.text(0, piece), "item_id": "msg_1"} for piece in PIECES),
+    responses.added(1, responses.call("")),
+    responses.args(1, '{"x"'),
+    responses.args(1, ":1}"),
+    responses.event("output_text.done", 0, item_id="msg_1", content_index=0, text="I look."),
+    responses.done(0, responses.message("I look.")),
+    responses.done(1, responses.call('{"x":1}')),
+)
+
+COPY = fragment(0, "a", "f", '{"x":1}')
+BESIDE = {"message": {"role": "assistant", "content": "I look.", "tool_calls": [COPY]},
+          "delta": {"role": "assistant", "content": "", "tool_calls": [COPY]},
+          "finish_reason": "tool_calls", "index": 0}  # fmt: skip
+
 
 def called(protocol: str, data: bytes) -> list[tuple[str, str]]:
     """(name, arguments) of the calls."""
@@ -46,11 +109,6 @@ def edited(protocol: str, data: bytes, edits: Mapping[int, Edit]) -> list[tuple[
     new = edit_answer(protocol, data, edits)
     assert not set(codes_of(events_of(protocol, new))) - set(codes_of(events_of(protocol, data)))
     return called(protocol, new)
-
-
-ROLE = chunk({"role": "assistant", "content": ""})
-CUSTOM = {"index": 0, "id": "a", "type": "custom", "custom": {"name": "f", "input": "SELECT"}}
-WHOLE = {"message": {"role": "assistant", "content": None}, "finish_reason": "tool_calls"}
 
 
 def two(*fragments: Any) -> bytes:
@@ -213,36 +271,6 @@ def test_the_input_of_a_free_form_tool_is_no_json() -> None:
     assert b"SEL" not in edit_answer("openai_responses", data, {0: NewArguments("DROP é")})
 
 
-ITEMS = [responses.call(call_id="a"), responses.call('{"x": 1}', "b", name="g")]
-RESPONSES: dict[str, bytes] = {
-    "no deltas": sse(
-        *(responses.added(n, {**item, "arguments": ""}) for n, item in enumerate(ITEMS)),
-        *(responses.done(n, item) for n, item in enumerate(ITEMS)),
-        responses.completed(*ITEMS),
-    ),
-    "only at the end": sse(responses.completed(*ITEMS)),
-    "nothing at the end": sse(
-        *(responses.done(n, item) for n, item in enumerate(ITEMS)), responses.completed()
-    ),
-    "ids change": sse(
-        *(responses.added(n, {**item, "id": f"one{n}"}) for n, item in enumerate(ITEMS)),
-        *(responses.done(n, {**item, "id": f"two{n}"}) for n, item in enumerate(ITEMS)),
-        responses.completed(*ITEMS),
-    ),
-    "no index": sse(
-        responses.event("output_item.done", item=ITEMS[0]),
-        responses.event("output_item.done", item=ITEMS[1]),
-        responses.completed(*ITEMS),
-    ),
-    "in progress": sse(
-        responses.done(0, ITEMS[0]),
-        responses.event("in_progress", response=responses.body(ITEMS[0], status="in_progress")),
-        responses.done(1, ITEMS[1]),
-        responses.completed(*ITEMS),
-    ),
-}
-
-
 @pytest.mark.parametrize("name", RESPONSES)
 def test_calls_of_responses_dialects(name: str) -> None:
     data = RESPONSES[name]
@@ -250,16 +278,6 @@ def test_calls_of_responses_dialects(name: str) -> None:
     assert b'"a"' not in edit_answer("openai_responses", data, {0: NO})
     assert edited("openai_responses", data, {1: NO, 0: OTHER}) == [("f", OTHER.text)]
     assert edited("openai_responses", data, {0: NO, 1: NO}) == []
-
-
-GROWING = sse(
-    gemini.event(gemini.text("Hm.", thought=True)),
-    gemini.event(gemini.growing(name="f")),
-    gemini.event(gemini.growing(gemini.at("$.a", stringValue="é", more=True))),
-    gemini.event(gemini.growing(gemini.at("$.a", stringValue="b"))),
-    gemini.event(gemini.growing(goes_on=False), reason="STOP", usageMetadata={"x": 1}),
-    end="\r\n",
-)
 
 
 def test_arguments_that_gemini_streams_are_replaced_as_a_whole() -> None:
@@ -366,9 +384,6 @@ def test_what_has_left_stays() -> None:
     assert b'"f"' not in new
 
 
-SIGNED = {"type": "reasoning.encrypted", "data": "x", "id": "a", "format": "google-gemini-v1"}
-
-
 @pytest.mark.parametrize(
     "first",
     [
@@ -401,9 +416,6 @@ def waiting(protocol: str, parts: list[Any], marker: bytes) -> list[bytes]:
     found.append(state.keepalive())
     state.pass_on(data.index(marker))
     return [*found, state.keepalive()]
-
-
-SAID = [thinking("Hm."), text("Hello."), call(1)]
 
 
 @pytest.mark.parametrize("protocol", ["anthropic", "gemini"])
@@ -533,19 +545,6 @@ def _shared(*values: Any) -> bytes:
     )
 
 
-PIECES = ("I l", "ook.")
-MIXED = (
-    responses.added(0, responses.message()),
-    *({**responses.text(0, piece), "item_id": "msg_1"} for piece in PIECES),
-    responses.added(1, responses.call("")),
-    responses.args(1, '{"x"'),
-    responses.args(1, ":1}"),
-    responses.event("output_text.done", 0, item_id="msg_1", content_index=0, text="I look."),
-    responses.done(0, responses.message("I look.")),
-    responses.done(1, responses.call('{"x":1}')),
-)
-
-
 @pytest.mark.parametrize("write", [_unnumbered, _shared])
 def test_a_call_beside_a_text_is_taken_out_of_items_without_their_own_index(write: Any) -> None:
     body = write(*MIXED)
@@ -568,12 +567,6 @@ def test_a_client_that_waits_is_told_of_items_without_an_index() -> None:
     (told,) = values_of(passed.keepalive())
     (item,) = told["response"]["output"]
     assert item["id"] == "msg_1"
-
-
-COPY = fragment(0, "a", "f", '{"x":1}')
-BESIDE = {"message": {"role": "assistant", "content": "I look.", "tool_calls": [COPY]},
-          "delta": {"role": "assistant", "content": "", "tool_calls": [COPY]},
-          "finish_reason": "tool_calls", "index": 0}  # fmt: skip
 
 
 @pytest.mark.parametrize("streamed", [True, False])

@@ -212,7 +212,9 @@ def test_a_list_of_models_with_what_they_can() -> None:
         "capabilities": {"image_input": {"supported": True}, "thinking": {"supported": False}},
     }
     assert models({"data": [rich, {"id": "b", "capabilities": None}, 7]}) == (
-        ModelInfo("claude-a", "Claude A", None, True, False, 200000),
+        ModelInfo(
+            "claude-a", name="Claude A", tools=None, images=True, reasoning=False, window=200000
+        ),
         ModelInfo("b"),
     )
 

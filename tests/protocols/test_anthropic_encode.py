@@ -20,6 +20,18 @@ from tests.protocols.requests import (
     user,
 )
 
+FORCED = ToolChoice("required")
+
+THOUGHT = {"type": "thinking"}
+SEARCH = {"type": "server_tool_use", "name": "web_search"}
+FOUND = {"type": "web_search_tool_result", "content": []}
+
+SAID = MessagePart("text", "a", protocol="anthropic")
+
+UNSIGNED = "Left out of the history: thinking parts that came without their signature."
+UNPAIRED = " parts that came incomplete or without their counterpart."
+PAIR = ["server_tool_use", "web_search_tool_result"]
+
 
 def body_of(*messages: Message, **changes: Any) -> dict[str, Any]:
     return encoded("anthropic", request(*messages, **changes))[0]
@@ -120,9 +132,6 @@ def test_what_has_no_word_is_noted_and_extra_wins() -> None:
     body, sent = encoded("anthropic", wanted)
     assert (body["max_tokens"], body["metadata"]) == (1, {})
     assert len(sent.notes) == 2
-
-
-FORCED = ToolChoice("required")
 
 
 @pytest.mark.parametrize(
@@ -293,11 +302,6 @@ def test_ids_are_made_fit_and_stay_paired() -> None:
     assert all(id_.replace("_", "").isalnum() for id_ in sent)
 
 
-THOUGHT = {"type": "thinking"}
-SEARCH = {"type": "server_tool_use", "name": "web_search"}
-FOUND = {"type": "web_search_tool_result", "content": []}
-
-
 def served(kind: str, id_: str, text: str = "", **more: Any) -> MessagePart:
     own_part = kind == "server_call"
     block: dict[str, Any] = {"id" if own_part else "tool_use_id": id_}
@@ -306,13 +310,9 @@ def served(kind: str, id_: str, text: str = "", **more: Any) -> MessagePart:
     return MessagePart(kind, text, **{**given, **more})
 
 
-SAID = MessagePart("text", "a", protocol="anthropic")
 CALLED = served("server_call", "s1", '{"q":1}')
 ANSWERED = served("server_result", "s1")
 SEALED = own("thinking", "why", type="thinking", signature="s")
-UNSIGNED = "Left out of the history: thinking parts that came without their signature."
-UNPAIRED = " parts that came incomplete or without their counterpart."
-PAIR = ["server_tool_use", "web_search_tool_result"]
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,26 @@ EDITED: Mapping[str, set[tuple[str, ...]]] = {
 }
 """What of a result may be other than it was."""
 
+EDIT = ResultEdit('another "one" \u2028 é\ud800')
+EDITS = (EDIT, ResultEdit("no", is_error=True), ResultEdit(""), ResultEdit('{"a": 1e400}'))
+
+WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+TURNS = st.lists(st.tuples(WORDS, st.booleans()), min_size=1, max_size=3)
+
+MODELS = {"gemini": "gemini-3-simulated"}
+
+SEALED = {
+    "anthropic": '"signature": "',
+    "gemini": '"thoughtSignature": "',
+    "openai_chat": '"role": "assistant"',  # it takes no reasoning back
+    "openai_responses": '"encrypted_content": "',
+}
+"""What of the model's thinking goes back."""
+
+CACHED = {"cache_control": {"type": "ephemeral", "ttl": "5m"}}
+MARKED = {"type": "text", "text": "Hi.", **CACHED}
+OTHER = {**MARKED, "cache_control": {"type": "ephemeral"}}
+
 
 def items_of(protocol: str, body: bytes) -> list[RequestItem]:
     value = json.loads(body.decode("utf-8", "surrogateescape"))
@@ -91,7 +111,14 @@ def _others(protocol: str, text: str, at: tuple[str | int, ...]) -> dict[tuple[s
 
 def three_results(protocol: str, *, ids: bool = True) -> bytes:
     parts = [
-        MessagePart("result", "", "f", f"call_{n}", (Content(text=f"result {n}"),), n == 1)
+        MessagePart(
+            "result",
+            text="",
+            name="f",
+            call_id=f"call_{n}",
+            content=(Content(text=f"result {n}"),),
+            is_error=n == 1,
+        )
         for n in range(3)
     ]
     calls = [call_part(f"call_{n}", f'{{"x": {n}}}') for n in range(3)]
@@ -110,10 +137,6 @@ def without_ids(protocol: str, body: bytes) -> bytes:
 
 
 # Results that are edited.
-
-
-EDIT = ResultEdit('another "one" \u2028 é\ud800')
-EDITS = (EDIT, ResultEdit("no", is_error=True), ResultEdit(""), ResultEdit('{"a": 1e400}'))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -298,17 +321,20 @@ def _text(text: str, chance: Random) -> str:
     return f'"{"".join(plain)}"'
 
 
-WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-TURNS = st.lists(st.tuples(WORDS, st.booleans()), min_size=1, max_size=3)
-
-
 def conversation(turns: Sequence[Sequence[tuple[str, bool]]]) -> ModelRequest:
     messages = [user("Go.")]
     for number, turn in enumerate(turns):
         ids = [f"call_{number}_{nth}" for nth in range(len(turn))]
         messages.append(assistant(MessagePart("text", "I look."), *map(call_part, ids)))
         parts = [
-            MessagePart("result", "", "f", id_, (Content(text=text),), failed)
+            MessagePart(
+                "result",
+                text="",
+                name="f",
+                call_id=id_,
+                content=(Content(text=text),),
+                is_error=failed,
+            )
             for id_, (text, failed) in zip(ids, turn, strict=True)
         ]
         messages.append(results(*parts))
@@ -360,18 +386,6 @@ def test_results_of_recorded_requests() -> None:
 
 
 # Answers of the provider that are put back.
-
-
-MODELS = {"gemini": "gemini-3-simulated"}
-
-
-SEALED = {
-    "anthropic": '"signature": "',
-    "gemini": '"thoughtSignature": "',
-    "openai_chat": '"role": "assistant"',  # it takes no reasoning back
-    "openai_responses": '"encrypted_content": "',
-}
-"""What of the model's thinking goes back."""
 
 
 def talk_of(protocol: str, model: str = "") -> Talk:
@@ -549,11 +563,6 @@ def test_ids_that_the_agent_made_up_become_the_providers(model: str) -> None:
 
 def anthropic_body(*messages: Any) -> bytes:
     return json.dumps({"model": "m", "max_tokens": 9, "messages": messages}, indent=1).encode()
-
-
-CACHED = {"cache_control": {"type": "ephemeral", "ttl": "5m"}}
-MARKED = {"type": "text", "text": "Hi.", **CACHED}
-OTHER = {**MARKED, "cache_control": {"type": "ephemeral"}}
 
 
 def test_marks_of_the_cache_stay_where_the_agent_set_them() -> None:

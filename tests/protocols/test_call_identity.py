@@ -34,6 +34,11 @@ Call = tuple[str, str]
 # How each protocol writes a story of `start`, `piece`, `end`; None: it cannot.
 
 
+HALL_A, HALL_B = {"hall": "A"}, {"hall": "B"}
+TWO = [("a", A), ("b", B)]
+NAMELESS = [("", A), ("", B)]
+
+
 def _bare(item: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in item.items() if value is not None}
 
@@ -107,10 +112,6 @@ def _ollama(*called: Any, last: Sequence[Any] = ()) -> bytes:
 def _function(arguments: Any, **more: Any) -> dict[str, Any]:
     return {**more, "function": {"name": "seat_map", "arguments": arguments}}
 
-
-HALL_A, HALL_B = {"hall": "A"}, {"hall": "B"}
-TWO = [("a", A), ("b", B)]
-NAMELESS = [("", A), ("", B)]
 
 CASES: Mapping[str, tuple[str, bytes, Sequence[Call], Sequence[str]]] = {
     # No identity at all: one call behind the other.

@@ -40,6 +40,19 @@ OLLAMA_CALL: Json = {"function": {"name": NAME, "arguments": {"x": "SECRET"}}}
 MESSAGE: Json = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m"}
 USAGE: Json = {"input_tokens": 1, "output_tokens": 1}
 
+ESCAPED = json.dumps(
+    {
+        "candidates": [
+            {"index": 0, "content": {"parts": [{"text": "x"}]}},
+            {"index": 1, "content": {"parts": [{"functionCall": GEMINI_CALL}]}},
+        ]
+    }
+).replace("functionCall", "function\\u0043all")
+
+PARTS = [thinking("Hm."), text("It has tool_calls."), call(1), call(2, tool_calls=[{"name": "x"}])]
+
+CALLS_BEHIND = sse(chunk({"role": "assistant", "tool_calls": TOOL_CALLS}), DONE)
+
 
 def chat_whole(message: Json, **more: Any) -> Json:
     choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop"}
@@ -93,14 +106,6 @@ BEGINS: Mapping[str, Sequence[Json]] = {
     "ollama": [line({"content": "x"})],
 }
 """The beginning of a stream, which may leave."""
-ESCAPED = json.dumps(
-    {
-        "candidates": [
-            {"index": 0, "content": {"parts": [{"text": "x"}]}},
-            {"index": 1, "content": {"parts": [{"functionCall": GEMINI_CALL}]}},
-        ]
-    }
-).replace("functionCall", "function\\u0043all")
 TEXT_BLOCK = event("content_block_start", index=0, content_block={"type": "text", "text": ""})
 
 # Rows of a protocol: a sentence, and the value (or JSON text) of the one frame that has the call.
@@ -301,8 +306,6 @@ def test_an_event_of_responses_behind_an_error_is_not_read() -> None:
 
 # What is no call.
 
-PARTS = [thinking("Hm."), text("It has tool_calls."), call(1), call(2, tool_calls=[{"name": "x"}])]
-
 
 @pytest.mark.parametrize(
     ("protocol", "count", "streamed"),
@@ -410,8 +413,6 @@ def test_a_deep_value_is_searched_without_recursion() -> None:
 
 
 # Text that is in no frame.
-
-CALLS_BEHIND = sse(chunk({"role": "assistant", "tool_calls": TOOL_CALLS}), DONE)
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,71 @@ SEEDS: dict[str, list[bytes]] = {
 }
 CASES = [(protocol, body) for protocol, bodies in SEEDS.items() for body in bodies]
 
+OPENED: dict[str, list[Any]] = {
+    "anthropic": [
+        {"type": "message_start", "message": {}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    ],
+    "openai_chat": [chunk({"role": "assistant", "content": ""}), chunk({"content": "a"}, "stop")],
+    "openai_responses": [
+        {"type": "response.created", "response": {}},
+        responses.added(0, responses.message()),
+        responses.text(0, "a"),
+    ],
+}
+
+SAID: dict[str, Callable[[str], Any]] = {
+    "anthropic": lambda said: {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": {"type": "text_delta", "text": said},
+    },
+    "openai_chat": lambda said: chunk({"content": said}),
+    "openai_responses": lambda said: responses.text(0, said),
+    "gemini": lambda said: gemini.event(gemini.text(said)),
+    "ollama": lambda said: line({"content": said}),
+}
+
+JUNK = st.one_of(
+    st.binary(max_size=6),
+    st.sampled_from(
+        b'null|0|-1|""|[]|{}|[DONE]|true|1e999|NaN|"x"|\n\n|data: |\\ud800'.split(b"|")
+    ),
+)
+
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-1, 3), st.text(max_size=3), st.just("text")),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    ),
+    max_leaves=5,
+)
+
+MANY = 40_000
+GROWING: dict[str, tuple[bytes, bytes]] = {
+    "anthropic": (
+        sse({"type": "content_block_start", "index": 0, "content_block": CALL}),
+        sse(
+            {
+                "type": "content_block_delta",
+                "index": 0,
+                "delta": {"type": "input_json_delta", "partial_json": "12345678"},
+            }
+        ),
+    ),
+    "openai_chat": (
+        sse(chunk({"tool_calls": [fragment(0, "a", "f", "")]})),
+        sse(chunk({"tool_calls": [fragment(0, arguments="12345678")]})),
+    ),
+    "openai_responses": (
+        sse(responses.added(0, responses.call(""))),
+        sse(responses.args(0, "12345678")),
+    ),
+    "gemini": (b"", sse(gemini.event(gemini.text("12345678")))),
+    "ollama": (b"", lines(line({"content": "12345678"}))),
+}
+
 
 def test_every_codec_is_held_to_this() -> None:
     assert SEEDS.keys() == CODECS.keys()
@@ -181,39 +246,12 @@ def test_a_whole_answer_ends_well_and_warns_of_no_loss(protocol: str) -> None:
     assert not end.abrupt
 
 
-OPENED: dict[str, list[Any]] = {
-    "anthropic": [
-        {"type": "message_start", "message": {}},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-    ],
-    "openai_chat": [chunk({"role": "assistant", "content": ""}), chunk({"content": "a"}, "stop")],
-    "openai_responses": [
-        {"type": "response.created", "response": {}},
-        responses.added(0, responses.message()),
-        responses.text(0, "a"),
-    ],
-}
-
-
 @pytest.mark.parametrize("protocol", OPENED)
 def test_a_stream_without_its_opening_is_told_once(protocol: str) -> None:
     opening, *rest = OPENED[protocol]
     for body, count in ((sse(opening, *rest, *rest), 0), (sse(*rest, *rest), 1)):
         codes = [one.code for one in events_of(protocol, body) if isinstance(one, Warned)]
         assert codes.count("no_opening") == count
-
-
-SAID: dict[str, Callable[[str], Any]] = {
-    "anthropic": lambda said: {
-        "type": "content_block_delta",
-        "index": 0,
-        "delta": {"type": "text_delta", "text": said},
-    },
-    "openai_chat": lambda said: chunk({"content": said}),
-    "openai_responses": lambda said: responses.text(0, said),
-    "gemini": lambda said: gemini.event(gemini.text(said)),
-    "ollama": lambda said: line({"content": said}),
-}
 
 
 @pytest.mark.parametrize("protocol", CODECS)
@@ -265,14 +303,6 @@ def test_arguments_as_a_text_where_an_object_belongs_are_marked(body: bytes, pac
     assert call.meta.get("packed", False) is packed
 
 
-JUNK = st.one_of(
-    st.binary(max_size=6),
-    st.sampled_from(
-        b'null|0|-1|""|[]|{}|[DONE]|true|1e999|NaN|"x"|\n\n|data: |\\ud800'.split(b"|")
-    ),
-)
-
-
 @st.composite
 def mutated(draw: st.DrawFn) -> tuple[str, bytes]:
     """A sound body with some of its bytes replaced, doubled, dropped or cut off."""
@@ -296,16 +326,6 @@ def test_no_bytes_raise_or_break_the_grammar(
     events = spanned(protocol, body, status=status, clean=clean, cuts=cuts)
     obey_the_grammar(events, len(body))
     assert events == spanned(protocol, body, status=status, clean=clean)
-
-
-VALUES = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-1, 3), st.text(max_size=3), st.just("text")),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3),
-        st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    ),
-    max_leaves=5,
-)
 
 
 def _replaced(value: Any, path: list[int], new: Any) -> Any:
@@ -336,31 +356,6 @@ def test_no_json_raises_or_breaks_the_grammar(case: tuple[str, bytes], data: st.
         frames[place] = ("" if rows else "data: ") + json.dumps(changed)
     body = ("\n" if rows else "\n\n").join(frames).encode()
     obey_the_grammar(spanned(protocol, body), len(body))
-
-
-MANY = 40_000
-GROWING: dict[str, tuple[bytes, bytes]] = {
-    "anthropic": (
-        sse({"type": "content_block_start", "index": 0, "content_block": CALL}),
-        sse(
-            {
-                "type": "content_block_delta",
-                "index": 0,
-                "delta": {"type": "input_json_delta", "partial_json": "12345678"},
-            }
-        ),
-    ),
-    "openai_chat": (
-        sse(chunk({"tool_calls": [fragment(0, "a", "f", "")]})),
-        sse(chunk({"tool_calls": [fragment(0, arguments="12345678")]})),
-    ),
-    "openai_responses": (
-        sse(responses.added(0, responses.call(""))),
-        sse(responses.args(0, "12345678")),
-    ),
-    "gemini": (b"", sse(gemini.event(gemini.text("12345678")))),
-    "ollama": (b"", lines(line({"content": "12345678"}))),
-}
 
 
 @pytest.mark.timeout(30)

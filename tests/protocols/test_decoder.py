@@ -12,6 +12,8 @@ from tests.protocols.frames import UNHURRIED, codes_of, end_of, obey_the_grammar
 
 STEPS = st.lists(st.tuples(st.sampled_from("sdxw"), st.integers(0, 3)), max_size=20)
 
+NO_COUNTS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
+
 
 @UNHURRIED
 @given(STEPS, st.booleans(), st.integers(1, 2))
@@ -100,9 +102,6 @@ def test_a_call_in_doubt_is_never_complete() -> None:
     events = [event for _, _, event in answer.take_events()]
     ended = [event.complete for event in events if isinstance(event, PartEnded)]
     assert ended == [True, True, False, True, True, False, False]
-
-
-NO_COUNTS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
 
 
 @pytest.mark.parametrize("count", [-1, -(10**30), MOST_TOKENS + 1])

@@ -27,6 +27,8 @@ from tests.protocols.frames import (
 
 FINISH = chunk({}, "tool_calls")
 
+ERROR = {"message": "no", "type": "t", "code": "c"}
+
 
 @pytest.mark.parametrize(
     ("tail", "clean", "ended", "code"),
@@ -64,9 +66,6 @@ def _is_good(body: bytes) -> bool:
     end = end_of(events_of("openai_chat", body))
     assert isinstance(end, ResponseEnded) or end.failure == "interrupted", body
     return isinstance(end, ResponseEnded)
-
-
-ERROR = {"message": "no", "type": "t", "code": "c"}
 
 
 @pytest.mark.parametrize(

@@ -139,9 +139,13 @@ def test_a_rule_runs_a_call_of_messages_that_agrees_with_itself(
     last=VALUES,
     identity=st.sampled_from((("id", "output_index"), ("id",), ("output_index",), ())),
 )
-@example(None, None, HALL_B, "", None, ("id", "output_index"))
-@example(None, HALL_B, HALL_B, "{}", None, ("id", "output_index"))
-@example(None, HALL_B, HALL_B, HALL_A, HALL_A, ("id", "output_index"))
+@example(start=None, deltas=None, done=HALL_B, end="", last=None, identity=("id", "output_index"))
+@example(
+    start=None, deltas=HALL_B, done=HALL_B, end="{}", last=None, identity=("id", "output_index")
+)
+@example(
+    start=None, deltas=HALL_B, done=HALL_B, end=HALL_A, last=HALL_A, identity=("id", "output_index")
+)
 def test_a_rule_runs_a_call_of_responses_that_agrees_with_itself(
     start: str | None,
     deltas: str | None,

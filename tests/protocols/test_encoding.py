@@ -40,6 +40,23 @@ TOOL_CALL = {
     "extra_content": {"google": {"thought_signature": "s"}},
 }
 
+ITEMS: list[dict[str, Any]] = [
+    responses.reasoning("why", "so", encrypted_content="sealed"),
+    {"type": "web_search_call", "id": "ws_1", "action": {"query": "é"}, "status": "completed"},
+    {"type": "some_future_type", "id": "x", "more": [1.5]},
+    responses.message("so", {"type": "refusal", "refusal": "no"}, phase="commentary"),
+    responses.call('{"x": 1.10}', caller={"type": "direct"}),
+    {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c2", "name": "g", "input": "é\n"},
+]
+
+TEXTS = st.text(st.characters(), max_size=5)
+
+LIMITS = {"anthropic": 128, "openai_chat": 64, "openai_responses": 64, "ollama": 128, "gemini": 128}
+
+DIGITS = '{"a":1.10,"b":1e400,"c":' + "9" * 400 + ',"d": 0.1000000000000000055511,"é":"\\u00e9"}'
+
+LONG = "x" * 600
+
 
 def sent_again(protocol: str, body: bytes) -> list[dict[str, Any]]:
     """The messages of the request after an answer of `body` whose calls were all answered."""
@@ -80,16 +97,6 @@ def test_openai_messages_come_back_verbatim(streamed: bool) -> None:
     assert messages[2]["tool_call_id"] == "t1"
 
 
-ITEMS: list[dict[str, Any]] = [
-    responses.reasoning("why", "so", encrypted_content="sealed"),
-    {"type": "web_search_call", "id": "ws_1", "action": {"query": "é"}, "status": "completed"},
-    {"type": "some_future_type", "id": "x", "more": [1.5]},
-    responses.message("so", {"type": "refusal", "refusal": "no"}, phase="commentary"),
-    responses.call('{"x": 1.10}', caller={"type": "direct"}),
-    {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c2", "name": "g", "input": "é\n"},
-]
-
-
 @pytest.mark.parametrize("streamed", [True, False])
 def test_items_of_responses_come_back_verbatim(streamed: bool) -> None:
     body = json.dumps(responses.body(*ITEMS)).encode()
@@ -114,9 +121,6 @@ def test_an_answer_of_one_protocol_goes_on_in_the_other() -> None:
     (block,) = messages[1]["content"]
     assert block["input"] == {}
     assert messages[2]["content"][0]["tool_use_id"] == block["id"]
-
-
-TEXTS = st.text(st.characters(), max_size=5)
 
 
 @UNHURRIED
@@ -145,9 +149,6 @@ def test_every_text_and_id_can_be_sent(
     ]
     assert sent == got
     assert len(set(sent)) == len(ids)
-
-
-LIMITS = {"anthropic": 128, "openai_chat": 64, "openai_responses": 64, "ollama": 128, "gemini": 128}
 
 
 def names_in(body: dict[str, Any]) -> list[str]:
@@ -219,9 +220,6 @@ def test_sound_objects(text: str, sound: bool) -> None:
     assert (sound_object(text) is not None) == sound
 
 
-DIGITS = '{"a":1.10,"b":1e400,"c":' + "9" * 400 + ',"d": 0.1000000000000000055511,"é":"\\u00e9"}'
-
-
 @pytest.mark.parametrize("protocol", CODECS)
 def test_arguments_are_sent_to_the_letter(protocol: str) -> None:
     """Digits, spaces and escapes; and what looks like our own mark for them does no harm."""
@@ -259,9 +257,6 @@ def test_where_no_tool_is_allowed_it_is_said(protocol: str, mode: Any) -> None:
     assert sent.notes[0] == "No tool is allowed, so none was sent."
     assert ("tool choice was left out" in "".join(sent.notes)) == (mode == "required")
     assert encoded(protocol, request(tools=()))[1].notes == ()
-
-
-LONG = "x" * 600
 
 
 @pytest.mark.parametrize(

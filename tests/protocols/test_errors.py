@@ -8,6 +8,8 @@ import pytest
 
 from playground.protocols.base import asked_wait, http_sentence, not_api_sentence, read_error
 
+RETRY = "type.googleapis.com/google.rpc.RetryInfo"
+
 
 @pytest.mark.parametrize(
     ("value", "words"),
@@ -64,9 +66,6 @@ def test_a_body_of_something_else_is_described() -> None:
     said = not_api_sentence("X API", 58, "<!doctype html>\n<p>hi")
     assert said.startswith("This is not an answer of the X API, but HTML or XML (58 bytes)")
     assert said.endswith(".")
-
-
-RETRY = "type.googleapis.com/google.rpc.RetryInfo"
 
 
 @pytest.mark.parametrize(

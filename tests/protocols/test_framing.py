@@ -11,20 +11,6 @@ from hypothesis import strategies as st
 from playground.protocols.framing import Frame, Framer
 from tests.protocols.frames import UNHURRIED
 
-
-def frames(body: bytes, *cuts: int, cap: int = 1 << 20) -> list[Frame]:
-    framer = Framer(cap)
-    places = [0, *sorted(cut for cut in cuts if 0 < cut < len(body)), len(body)]
-    found: list[Frame] = []
-    for start, end in pairwise(places):
-        found += framer.feed(body[start:end])
-    return found + framer.end()
-
-
-def brief(body: bytes) -> list[tuple[str, str]]:
-    return [(frame.kind, frame.data) for frame in frames(body)]
-
-
 CASES: list[tuple[str, bytes, list[tuple[str, str]]]] = [
     ("line feeds", b"data: a\n\ndata: b\n\n", [("sse", "a"), ("sse", "b")]),
     ("Q38 CRLF", b"data: a\r\n\r\ndata: b\r\n\r\n", [("sse", "a"), ("sse", "b")]),
@@ -111,6 +97,24 @@ CASES: list[tuple[str, bytes, list[tuple[str, str]]]] = [
     ("blanks only", b"\n \r\n", []),
 ]  # fmt: skip
 
+PIECES = st.sampled_from(
+    b'data: |data|event: e|\n|\r|\r\n|: c|{|}|[|]|"|\\|,|x| |<|\xef\xbb\xbf|\xff|\xc3\xa9|[DONE]'
+    b'|{"a":1}|\n\n|id: 1'.split(b"|")
+)
+
+
+def frames(body: bytes, *cuts: int, cap: int = 1 << 20) -> list[Frame]:
+    framer = Framer(cap)
+    places = [0, *sorted(cut for cut in cuts if 0 < cut < len(body)), len(body)]
+    found: list[Frame] = []
+    for start, end in pairwise(places):
+        found += framer.feed(body[start:end])
+    return found + framer.end()
+
+
+def brief(body: bytes) -> list[tuple[str, str]]:
+    return [(frame.kind, frame.data) for frame in frames(body)]
+
 
 @pytest.mark.parametrize(("body", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
 def test_kinds_and_data(body: bytes, expected: list[tuple[str, str]]) -> None:
@@ -177,12 +181,6 @@ def test_the_cap_ends_everything(body: bytes, start: int) -> None:
 def test_a_flood_of_stray_text_is_kept_in_part() -> None:
     (frame,) = frames(b"<p>" + b"x\n" * 200_000)
     assert (frame.end, len(frame.data)) == (400_003, 65_536)
-
-
-PIECES = st.sampled_from(
-    b'data: |data|event: e|\n|\r|\r\n|: c|{|}|[|]|"|\\|,|x| |<|\xef\xbb\xbf|\xff|\xc3\xa9|[DONE]'
-    b'|{"a":1}|\n\n|id: 1'.split(b"|")
-)
 
 
 @UNHURRIED

@@ -22,6 +22,9 @@ from tests.protocols.gemini import at, call, event, growing, text
 
 STOP = event(reason="STOP")
 
+CALLED = call("f", args={"x": 1})
+IMAGE = {"inlineData": {"mimeType": "image/png", "data": "eA=="}}
+
 
 def parts(*values: Any) -> list[tuple[str, str, dict[str, Any]]]:
     """(kind, text, meta) of each part of a stream of these events."""
@@ -495,10 +498,6 @@ def test_a_count_below_zero_is_no_count() -> None:
     found = events_of("gemini", sse(event(text("a"), reason="STOP", usageMetadata=told)))
     assert end_of(found).usage == Usage(None, 2, told)
     assert codes_of(found) == ["odd_usage"]
-
-
-CALLED = call("f", args={"x": 1})
-IMAGE = {"inlineData": {"mimeType": "image/png", "data": "eA=="}}
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,24 @@ from tests.protocols.requests import (
 OLD, NEW = "gemini-2.5-flash", "gemini-3-pro"
 WHOLE = "Gemini sends a call's arguments in one piece, not in deltas."
 
+G = Tool("g")
+
+TURN: list[dict[str, Any]] = [
+    gemini.text("why", thought=True),
+    gemini.text("why not", thought=True, thoughtSignature="1"),
+    gemini.text("so"),
+    gemini.text(" it is", thoughtSignature="2"),
+    gemini.text("", thoughtSignature="3"),
+    {"thoughtSignature": "4"},
+    {"executableCode": {"language": "PYTHON", "code": "1"}, "thoughtSignature": "5"},
+    {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}},
+    {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
+    {"somethingNew": [1.5]},
+    gemini.call(args={"x": {"y": [1, None]}}, id="a", signature="6"),
+    gemini.call(args={}),
+    gemini.call("g", newMember=1),
+]
+
 
 def wanted(*messages: Message, model: str = OLD, **changes: Any) -> ModelRequest:
     return replace(request(*messages, **{"tools": (TOOL,), **changes}), model=model)
@@ -119,9 +137,6 @@ def test_a_free_form_tool_is_a_function_of_one_text() -> None:
     declared = body_of(tools=(tool,))["tools"][0]["functionDeclarations"]
     assert declared == [{"name": "w", "parametersJsonSchema": dict(FREEFORM)}]
     assert "free-form" in notes(tools=(tool,))[0]
-
-
-G = Tool("g")
 
 
 @pytest.mark.parametrize(
@@ -327,22 +342,6 @@ def test_arguments_that_are_no_object_go_as_an_empty_one() -> None:
 
 
 # What Gemini said goes back as it came, part by part.
-
-TURN: list[dict[str, Any]] = [
-    gemini.text("why", thought=True),
-    gemini.text("why not", thought=True, thoughtSignature="1"),
-    gemini.text("so"),
-    gemini.text(" it is", thoughtSignature="2"),
-    gemini.text("", thoughtSignature="3"),
-    {"thoughtSignature": "4"},
-    {"executableCode": {"language": "PYTHON", "code": "1"}, "thoughtSignature": "5"},
-    {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}},
-    {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
-    {"somethingNew": [1.5]},
-    gemini.call(args={"x": {"y": [1, None]}}, id="a", signature="6"),
-    gemini.call(args={}),
-    gemini.call("g", newMember=1),
-]
 
 
 def sent_again(body: bytes, model: str = NEW) -> tuple[list[dict[str, Any]], tuple[str, ...]]:

@@ -77,6 +77,39 @@ UNSOUND = [
 ]
 EMPTY = ["", " \n", "null", "{}"]
 
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=6,
+)
+ARGUMENTS = st.one_of(
+    st.text(st.characters(), max_size=12),
+    st.sampled_from(UNSOUND + EMPTY),
+    JSON_VALUES.map(json.dumps),
+    JSON_VALUES.map(lambda value: json.dumps(value, ensure_ascii=False)),
+    st.tuples(JSON_VALUES.map(json.dumps), st.integers(0, 30)).map(lambda it: it[0][: it[1]]),
+)
+
+IDS = st.one_of(
+    st.text(max_size=6),
+    st.text(st.characters(), max_size=3),
+    st.sampled_from(["call_1", "functions.f:0", "a" * 40, "a" * 41, "a" * 64, "a" * 65]),
+    st.integers(38, 520).map(lambda size: "é" * size),
+    st.integers(38, 520).map(lambda size: f"call__thought__{'s' * size}"),
+)
+
+THINKING = (
+    {"type": "thinking", "thinking": "", "signature": ""},
+    {"type": "thinking_delta", "thinking": "Which hall?"},
+    {"type": "signature_delta", "signature": "CUTSIGNATURE"},
+)
+BLANK: list[dict[str, Any]] = [{"type": "text", "text": ""}, {"type": "text_delta", "text": "\n\n"}]
+CALLED: list[dict[str, Any]] = [
+    {"type": "tool_use", "id": "toolu_1", "name": "seat_map", "input": {}},
+    {"type": "input_json_delta", "partial_json": '{"hall":"B"}'},
+]
+CUT_ARGUMENTS = '{"hall": "B", "no'
+
 
 def arguments_in(body: dict[str, Any]) -> list[Any]:
     """The arguments of all calls in a body, as its server reads them."""
@@ -166,20 +199,6 @@ def history(*arguments: str, protocol: str = "", **changes: Any) -> Any:
     return request(*parts, tools=(SEATS,), **changes)
 
 
-JSON_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=4),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
-    max_leaves=6,
-)
-ARGUMENTS = st.one_of(
-    st.text(st.characters(), max_size=12),
-    st.sampled_from(UNSOUND + EMPTY),
-    JSON_VALUES.map(json.dumps),
-    JSON_VALUES.map(lambda value: json.dumps(value, ensure_ascii=False)),
-    st.tuples(JSON_VALUES.map(json.dumps), st.integers(0, 30)).map(lambda it: it[0][: it[1]]),
-)
-
-
 @UNHURRIED
 @given(
     st.sampled_from(PROTOCOLS),
@@ -247,14 +266,6 @@ def test_the_older_dialect_has_sound_arguments_too(kind: str) -> None:
 
 
 # Ids.
-
-IDS = st.one_of(
-    st.text(max_size=6),
-    st.text(st.characters(), max_size=3),
-    st.sampled_from(["call_1", "functions.f:0", "a" * 40, "a" * 41, "a" * 64, "a" * 65]),
-    st.integers(38, 520).map(lambda size: "é" * size),
-    st.integers(38, 520).map(lambda size: f"call__thought__{'s' * size}"),
-)
 
 
 @UNHURRIED
@@ -354,19 +365,6 @@ def opened(*blocks: dict[str, Any]) -> list[dict[str, Any]]:
         {"type": "content_block_start", "index": 0, "content_block": start},
         *({"type": "content_block_delta", "index": 0, "delta": delta} for delta in deltas),
     ]
-
-
-THINKING = (
-    {"type": "thinking", "thinking": "", "signature": ""},
-    {"type": "thinking_delta", "thinking": "Which hall?"},
-    {"type": "signature_delta", "signature": "CUTSIGNATURE"},
-)
-BLANK: list[dict[str, Any]] = [{"type": "text", "text": ""}, {"type": "text_delta", "text": "\n\n"}]
-CALLED: list[dict[str, Any]] = [
-    {"type": "tool_use", "id": "toolu_1", "name": "seat_map", "input": {}},
-    {"type": "input_json_delta", "partial_json": '{"hall":"B"}'},
-]
-CUT_ARGUMENTS = '{"hall": "B", "no'
 
 
 def gemini_answer(*parts: Any, reason: str = "STOP") -> bytes:

@@ -40,6 +40,21 @@ MODULES: Mapping[str, Any] = {
 TABLES = (*LIMITS.values(), gemini.PLAIN, gemini.ANSWER, *VENDOR_LIMITS.values())
 _URL = re.compile(r"https?://[^\s\"'<>)`]+[^\s\"'<>)`.,:;]")
 
+NEW = Citation("https://example.org/limits/1")
+ROWS: Mapping[str, Limit[Any]] = {
+    "of_tool": Limit(
+        "takes no tool that is named {tool.name}",
+        lambda tool: tool.name == "look",
+        NEW,
+        "The name {tool.name} is taken.",
+        pointer="/name",
+    ),
+    "of_schema": Limit(
+        "does not know `x-order`", lambda node: "x-order" in node.keys, NEW, "Whose order?"
+    ),
+}
+CONSTRUCT = next(one for one in CONSTRUCTS if one.about == "a member of one's own")
+
 
 def sources_twice(tables: Iterable[LimitTable], texts: Iterable[str]) -> list[str]:
     """The addresses that rows are known from and that stand in `texts` more than once."""
@@ -75,21 +90,6 @@ def test_a_limit_that_stands_twice_is_found(protocol: str) -> None:
 
 
 # A row that is added to a copy of the table.
-
-NEW = Citation("https://example.org/limits/1")
-ROWS: Mapping[str, Limit[Any]] = {
-    "of_tool": Limit(
-        "takes no tool that is named {tool.name}",
-        lambda tool: tool.name == "look",
-        NEW,
-        "The name {tool.name} is taken.",
-        pointer="/name",
-    ),
-    "of_schema": Limit(
-        "does not know `x-order`", lambda node: "x-order" in node.keys, NEW, "Whose order?"
-    ),
-}
-CONSTRUCT = next(one for one in CONSTRUCTS if one.about == "a member of one's own")
 
 
 def told(protocol: str, tool: Tool, construct: Construct) -> list[bool]:

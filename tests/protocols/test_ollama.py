@@ -185,7 +185,14 @@ def test_models_tell_what_their_server_knows() -> None:
     able = {"capabilities": ["completion", "tools", "thinking"], "details": details}
     listed = [{"name": "qwen3:8b", "model": "qwen3:8b", **able}, {"name": "old", "details": 7}, 7]
     assert models({"models": listed}) == (
-        ModelInfo("qwen3:8b", "qwen3:8b (8.2B, Q4_K_M)", True, False, True, 40960),
+        ModelInfo(
+            "qwen3:8b",
+            name="qwen3:8b (8.2B, Q4_K_M)",
+            tools=True,
+            images=False,
+            reasoning=True,
+            window=40960,
+        ),
         ModelInfo("old", "old"),
     )
     assert models("nonsense") == ()

@@ -21,6 +21,8 @@ from tests.protocols.requests import (
 
 WHOLE = "Ollama sends a call's arguments in one piece, not in deltas."
 
+F, G = Tool("f"), Tool("g")
+
 
 def body_of(*messages: Message, **changes: Any) -> dict[str, Any]:
     return encoded("ollama", request(*messages, **changes))[0]
@@ -61,9 +63,6 @@ def test_system_and_tools() -> None:
             },
         }
     ]
-
-
-F, G = Tool("f"), Tool("g")
 
 
 @pytest.mark.parametrize(

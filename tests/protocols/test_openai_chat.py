@@ -24,6 +24,13 @@ from tests.protocols.frames import (
 
 FINISH = chunk({}, "tool_calls")
 
+BOTH = {
+    "index": 0,
+    "message": {"role": "assistant", "content": "Hall A."},
+    "delta": {"role": "assistant", "content": ""},
+    "finish_reason": "stop",
+}
+
 
 @pytest.mark.parametrize(
     ("chunks", "text"),
@@ -291,14 +298,6 @@ def test_a_reason_is_not_made_good_by_a_later_one(reason: str) -> None:
     end = end_of(events)
     assert isinstance(end, ResponseEnded)
     assert (end.raw_reason, codes_of(events)) == (reason, ["reason_changed"])
-
-
-BOTH = {
-    "index": 0,
-    "message": {"role": "assistant", "content": "Hall A."},
-    "delta": {"role": "assistant", "content": ""},
-    "finish_reason": "stop",
-}
 
 
 def test_a_message_counts_over_a_delta_where_the_body_is_no_stream() -> None:

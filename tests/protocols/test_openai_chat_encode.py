@@ -20,6 +20,14 @@ from tests.protocols.requests import (
     user,
 )
 
+SHOWN = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
+SEEN = MessagePart("image", content=(IMAGE,))
+
+FREE = Tool("sql", "Asks.", FREEFORM, format={"type": "text"})
+GRAMMAR = Tool(
+    "math", "", FREEFORM, format={"type": "grammar", "syntax": "lark", "definition": "start: A"}
+)
+
 
 def body_of(*messages: Message, **changes: Any) -> dict[str, Any]:
     return encoded("openai_chat", request(*messages, **changes))[0]
@@ -133,10 +141,6 @@ def test_content_is_null_beside_calls_alone_and_empty_turns_are_not_sent() -> No
     assert len(sent.notes) == 1
 
 
-SHOWN = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
-SEEN = MessagePart("image", content=(IMAGE,))
-
-
 def test_images_of_results_stand_in_them_or_follow_or_are_left_out() -> None:
     history = (
         assistant(call("a"), call("b"), call("c")),
@@ -167,12 +171,6 @@ def test_images_of_a_prompt_stand_before_its_text() -> None:
     ]
     assert said(asked, quirks=("text_only",)) == [{"role": "user", "content": "what is it?"}]
     assert said(Message("user", (SEEN,)), quirks=("text_only",)) == []
-
-
-FREE = Tool("sql", "Asks.", FREEFORM, format={"type": "text"})
-GRAMMAR = Tool(
-    "math", "", FREEFORM, format={"type": "grammar", "syntax": "lark", "definition": "start: A"}
-)
 
 
 def test_free_form_tools_where_the_server_knows_them() -> None:

@@ -22,7 +22,7 @@ from playground.protocols.openai_chat.decode import models
                 "architecture": {"input_modalities": ["text", "image"]},
                 "supported_parameters": ["tools", "temperature"],
             },
-            ModelInfo("a/b", "A: B", True, True, False, 131072),
+            ModelInfo("a/b", name="A: B", tools=True, images=True, reasoning=False, window=131072),
         ),
         (
             {

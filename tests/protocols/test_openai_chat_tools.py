@@ -13,6 +13,8 @@ from tests.protocols.requests import encoded, request
 FREE = Tool("sql", "", FREEFORM, format={"type": "text"})
 TOOLS = (Tool("f"), Tool("g", strict=True), FREE)
 
+F = {"type": "function", "function": {"name": "f"}}
+
 
 def tooled(choice: ToolChoice, *quirks: str, **changes: Any) -> tuple[list[str], Any, str]:
     """The names of the tools that were sent, the choice, and the notes."""
@@ -20,9 +22,6 @@ def tooled(choice: ToolChoice, *quirks: str, **changes: Any) -> tuple[list[str],
     body, sent = encoded("openai_chat", wanted)
     names = [tool[tool["type"]]["name"] for tool in body["tools"]]
     return names, body.get("tool_choice"), "\n".join(sent.notes)
-
-
-F = {"type": "function", "function": {"name": "f"}}
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,31 @@ CREATED = event("created", response=body(status="in_progress"))
 ARGS = '{"x": 1}'
 CALLED = (added(0, call("", status="in_progress")), args(0, '{"x"'), args(0, ": 1}"))
 
+USAGE = {
+    "input_tokens": 9,
+    "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 2},
+    "output_tokens": 7,
+    "output_tokens_details": {"reasoning_tokens": 3},
+}
+
+ROTATED = call(ARGS, id="fc_9")
+OTHER = '{"x": 2}'
+
+MCP = {"type": "mcp_call", "id": "m1", "name": "roll", "arguments": '{"d": 6}', "output": "3"}
+
+NESTED = {"type": "error", "error": {"type": "tokens", "code": "c1", "message": "Nested."}}
+FLAT = {"type": "error", "code": "c2", "message": "Flat.", "param": None, "sequence_number": 3}
+FAILED = completed(status="failed", error={"code": "c3", "message": "Failed."})
+
+REPLAY = (added(0, call("")), args(0, ARGS), done(0, call(ARGS)))
+
+TOLD = event("function_call_arguments.done", 0, arguments=ARGS)
+
+LISTED = message("On it.")
+TOLD_TEXT = event("output_text.done", 0, content_index=0, text="On it.")
+
+THOUGHT = [{"type": "reasoning_text", "text": "Why."}]
+
 
 def read(*values: Any) -> list[Any]:
     return events_of("openai_responses", sse(*values))
@@ -92,22 +117,10 @@ def test_an_answer_in_full() -> None:
     assert (end.reason, end.raw_reason, end.meta["id"]) == ("calls", "completed", "resp_1")
 
 
-USAGE = {
-    "input_tokens": 9,
-    "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 2},
-    "output_tokens": 7,
-    "output_tokens_details": {"reasoning_tokens": 3},
-}
-
-
 def test_tokens_are_counted_with_their_details() -> None:
     usage = good(read(completed(message("a"), usage=USAGE))).usage
     assert (usage.input_tokens, usage.output_tokens, usage.raw) == (9, 7, USAGE)
     assert (usage.cached_tokens, usage.cache_write_tokens, usage.reasoning_tokens) == (4, 2, 3)
-
-
-ROTATED = call(ARGS, id="fc_9")
-OTHER = '{"x": 2}'
 
 
 @pytest.mark.parametrize(
@@ -274,9 +287,6 @@ def test_a_free_form_call_is_text() -> None:
     assert good(events).reason == "calls"
 
 
-MCP = {"type": "mcp_call", "id": "m1", "name": "roll", "arguments": '{"d": 6}', "output": "3"}
-
-
 @pytest.mark.parametrize(
     ("item", "kind", "name", "said"),
     [
@@ -357,11 +367,6 @@ def test_a_refusal_is_a_part_of_its_own() -> None:
         completed(),
     )
     assert seen(events) == [("refusal", "I cannot.", True)]
-
-
-NESTED = {"type": "error", "error": {"type": "tokens", "code": "c1", "message": "Nested."}}
-FLAT = {"type": "error", "code": "c2", "message": "Flat.", "param": None, "sequence_number": 3}
-FAILED = completed(status="failed", error={"code": "c3", "message": "Failed."})
 
 
 @pytest.mark.parametrize(
@@ -464,9 +469,6 @@ def test_an_item_that_came_to_no_end_is_not_complete(status: str) -> None:
     assert seen(odd) == [("call", ARGS, True)]
 
 
-REPLAY = (added(0, call("")), args(0, ARGS), done(0, call(ARGS)))
-
-
 @pytest.mark.parametrize(
     ("values", "parts", "codes"),
     [
@@ -510,9 +512,6 @@ def test_arguments_that_are_told_whole_are_sound_though_a_piece_was_lost() -> No
     told = event("function_call_arguments.done", 0, arguments='{"x"}')
     assert seen(read(*head, told, completed())) == [("call", '{"x"}', True)]
     assert seen(read(*head, done(0, call(None)), completed())) == [("call", '{"x"}', False)]
-
-
-TOLD = event("function_call_arguments.done", 0, arguments=ARGS)
 
 
 @pytest.mark.parametrize("empty", ["", "{}", " { } ", "null", {}], ids=repr)
@@ -577,10 +576,6 @@ def said(*pieces: str, index: int = 0) -> tuple[Any, ...]:
     return (added(index, message()), *(text(index, one, n) for n, one in enumerate(pieces)))
 
 
-LISTED = message("On it.")
-TOLD_TEXT = event("output_text.done", 0, content_index=0, text="On it.")
-
-
 @pytest.mark.parametrize(
     ("values", "wanted", "codes"),
     [
@@ -628,9 +623,6 @@ def test_the_end_of_a_message_is_compared_with_all_that_was_streamed(
     assert "".join(text for kind, text, _ in seen(events) if kind == "text") == wanted
     assert [text for kind, text, _ in seen(events) if kind == "call"] in ([], [ARGS])
     assert warned(events) == codes
-
-
-THOUGHT = [{"type": "reasoning_text", "text": "Why."}]
 
 
 @pytest.mark.parametrize(

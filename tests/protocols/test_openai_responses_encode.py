@@ -25,6 +25,16 @@ from tests.protocols.requests import (
 GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "start: /a+/"}
 WRITER = Tool("write", "Writes.", FREEFORM, format=GRAMMAR)
 
+FEW = ToolChoice("required", allowed=("write", "gone"))
+
+SEALED: dict[str, Any] = {"block": responses.reasoning(encrypted_content="sealed")}
+OPEN: dict[str, Any] = {"block": responses.reasoning("Why.")}
+HEAD: dict[str, Any] = {
+    "block": {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "f"}
+}
+
+CUSTOM = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c", "name": "write"}
+
 
 def body_of(*messages: Message, **changes: Any) -> dict[str, Any]:
     return encoded("openai_responses", request(*messages, **changes))[0]
@@ -75,9 +85,6 @@ def test_system_and_tools() -> None:
     ]
     assert body_of()["tools"][1]["strict"] is True
     assert "stream" not in body
-
-
-FEW = ToolChoice("required", allowed=("write", "gone"))
 
 
 @pytest.mark.parametrize(
@@ -207,13 +214,6 @@ def test_own_items_go_back_as_they_came() -> None:
     assert notes(turn) == ""
 
 
-SEALED: dict[str, Any] = {"block": responses.reasoning(encrypted_content="sealed")}
-OPEN: dict[str, Any] = {"block": responses.reasoning("Why.")}
-HEAD: dict[str, Any] = {
-    "block": {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "f"}
-}
-
-
 @pytest.mark.parametrize(
     ("parts", "types", "note"),
     [
@@ -261,9 +261,6 @@ def test_reasoning_in_the_open_goes_where_nothing_is_sealed() -> None:
     told = responses.reasoning(content=[{"type": "reasoning_text", "text": "Why."}])
     kept = assistant(own("thinking", block=told), own_call("a", **HEAD))
     assert said(kept, turn[1])[0] == told
-
-
-CUSTOM = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c", "name": "write"}
 
 
 @pytest.mark.parametrize(

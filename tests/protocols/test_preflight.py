@@ -15,6 +15,9 @@ CLOSED: dict[str, Any] = {"type": "object", "properties": {}, "additionalPropert
 OPTIONAL = {**CLOSED, "properties": {"x": {"type": "string"}}}
 WITHIN = {**CLOSED, "properties": {"x": {"items": {"type": "object"}}}, "required": ["x"]}
 
+NAMED = "accepts names of 1 to"
+LOOSE = "needs `additionalProperties: false` of every object"
+
 
 def strict(schema: Any, count: int = 1) -> tuple[Tool, ...]:
     return tuple(Tool(f"f{place}", "", schema, strict=True) for place in range(count))
@@ -30,10 +33,6 @@ def lists(most: int, count: int = 1) -> tuple[Tool, ...]:
     schema = {"type": "array", "items": {"type": "string"}, "maxItems": most}
     parameters = {"type": "object", "properties": {"x": schema}}
     return tuple(Tool(f"f{place}", "", parameters) for place in range(count))
-
-
-NAMED = "accepts names of 1 to"
-LOOSE = "needs `additionalProperties: false` of every object"
 
 
 @pytest.mark.parametrize(

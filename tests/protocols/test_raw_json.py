@@ -21,6 +21,8 @@ VALUES = st.recursive(
     max_leaves=12,
 )
 
+LONG = "7" * 309
+
 
 @UNHURRIED
 @given(VALUES, VALUES, st.sampled_from([None, 1, "\t"]))
@@ -53,9 +55,6 @@ def test_what_is_parsed_is_what_json_says(value: Any, escaped: bool) -> None:
     text = json.dumps(value, ensure_ascii=escaped)
     if "Infinity" not in text:
         assert repr(parse_json(text)) == repr(json.loads(text))
-
-
-LONG = "7" * 309
 
 
 @pytest.mark.parametrize(

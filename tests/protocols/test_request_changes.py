@@ -30,7 +30,15 @@ HISTORY = (user("Do f."), assistant(call("c1")), results(result("c1", "done")))
 
 def sent(protocol: str, *messages: Any, **changes: Any) -> RequestSent:
     wire = codec(protocol).encode(request(*messages, **{"system": "Be brief.", **changes}))
-    return RequestSent(1, protocol, "POST", "https://a.example/v1", {}, wire.body.decode(), "m")
+    return RequestSent(
+        1,
+        protocol=protocol,
+        method="POST",
+        url="https://a.example/v1",
+        headers={},
+        body=wire.body.decode(),
+        model="m",
+    )
 
 
 def changed(old: RequestSent, new: RequestSent) -> RequestChanges:
@@ -87,7 +95,15 @@ def test_marks_of_the_cache_that_move_change_no_block_and_are_named() -> None:
             for n in range(texts)
         ]
         text = json.dumps({"model": "m", "temperature": texts, "messages": messages})
-        return RequestSent(1, "anthropic", "POST", "https://a.example", {}, text, "m")
+        return RequestSent(
+            1,
+            protocol="anthropic",
+            method="POST",
+            url="https://a.example",
+            headers={},
+            body=text,
+            model="m",
+        )
 
     changes = changed(body(1, 2), body(2, 3))
     assert changes.first is None
@@ -97,7 +113,10 @@ def test_marks_of_the_cache_that_move_change_no_block_and_are_named() -> None:
 
 @pytest.mark.parametrize(("old", "new"), [("{", "{}"), ("[]", "{}"), ("{}", '"text"')])
 def test_what_is_no_object_is_not_compared(old: str, new: str) -> None:
-    bodies = [RequestSent(1, "anthropic", "POST", "https://a", {}, text) for text in (old, new)]
+    bodies = [
+        RequestSent(1, protocol="anthropic", method="POST", url="https://a", headers={}, body=text)
+        for text in (old, new)
+    ]
     assert request_changes(*bodies) is None
     one, other = (replace(bodies[0], body="{}", protocol=p) for p in ("anthropic", "gemini"))
     assert request_changes(one, other) is None
@@ -106,7 +125,14 @@ def test_what_is_no_object_is_not_compared(old: str, new: str) -> None:
 def test_any_object_is_compared_whatever_its_members_are() -> None:
     odd = {"tools": [1, {}], "system": {"parts": 3}, "messages": "hi", "x": None}
     bodies = [
-        RequestSent(1, "openai_chat", "POST", "https://a", {}, json.dumps(body))
+        RequestSent(
+            1,
+            protocol="openai_chat",
+            method="POST",
+            url="https://a",
+            headers={},
+            body=json.dumps(body),
+        )
         for body in (odd, {}, {"tools": {}, "input": [None, 3]})
     ]
     for one in bodies:

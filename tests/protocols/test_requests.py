@@ -32,23 +32,11 @@ JSON = st.recursive(
     max_leaves=24,
 )
 
-
-@pytest.mark.parametrize("protocol", rest_slow(REQUEST_READERS))
-@given(body=st.dictionaries(st.sampled_from(WORDS), JSON))
-def test_any_object_is_read(protocol: str, body: dict[str, Any]) -> None:
-    reader, notes = REQUEST_READERS[protocol], RequestNotes(protocol)
-    reader.setup(body, notes)
-    for item in reader.items(body, notes):
-        value: Any = body
-        for step in item.at:
-            value = value[step]  # each item names where it stands
-
-
 TOOL = Tool("look", "Looks.", {"type": "object", "properties": {"at": {"type": "string"}}})
 REQUEST = ModelRequest(
     "m",
-    "Be brief.",
-    (
+    system="Be brief.",
+    messages=(
         Message("user", (MessagePart("text", "Look there."),)),
         Message(
             "assistant",
@@ -67,10 +55,44 @@ REQUEST = ModelRequest(
         ),
         Message("user", (MessagePart("text", "And now?"),)),
     ),
-    (TOOL,),
-    ToolChoice("tool", "look"),
-    {"max_tokens": 9},
+    tools=(TOOL,),
+    choice=ToolChoice("tool", "look"),
+    params={"max_tokens": 9},
 )
+
+MCP = {"type": "mcp", "server_label": "s", "name": "look"}
+
+GEMINI: dict[str, Any] = {
+    "systemInstruction": {"parts": [{"text": "Be brief."}]},
+    "contents": [
+        {
+            "role": "user",
+            "parts": [{"text": "Look."}, {"inlineData": {"mimeType": "image/png", "data": "QQ=="}}],
+        },
+        {
+            "role": "model",
+            "parts": [{"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "c2ln"}],
+        },
+        {
+            "role": "user",
+            "parts": [{"functionResponse": {"name": "look", "response": {"output": "seen"}}}],
+        },
+    ],
+    "tools": [{"function_declarations": [{"name": "look"}]}],
+    "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["look"]}},
+    "generationConfig": {"maxOutputTokens": 9, "topP": 0.5, "stopSequences": ["."]},
+}
+
+
+@pytest.mark.parametrize("protocol", rest_slow(REQUEST_READERS))
+@given(body=st.dictionaries(st.sampled_from(WORDS), JSON))
+def test_any_object_is_read(protocol: str, body: dict[str, Any]) -> None:
+    reader, notes = REQUEST_READERS[protocol], RequestNotes(protocol)
+    reader.setup(body, notes)
+    for item in reader.items(body, notes):
+        value: Any = body
+        for step in item.at:
+            value = value[step]  # each item names where it stands
 
 
 @pytest.mark.parametrize("protocol", REQUEST_READERS)
@@ -97,9 +119,6 @@ def test_what_was_written_is_read_back(protocol: str) -> None:
         *("a tree", "a house", "And now?"),
     ]
     assert not notes.sentences
-
-
-MCP = {"type": "mcp", "server_label": "s", "name": "look"}
 
 
 @pytest.mark.parametrize(
@@ -152,28 +171,6 @@ def test_tools_that_come_in_an_item_are_those_of_the_request() -> None:
     (prompt,) = reader.items(body, notes)
     assert isinstance(prompt, PromptMessage)
     assert (prompt.text, prompt.at) == ("Hello", ("input", 2))
-
-
-GEMINI: dict[str, Any] = {
-    "systemInstruction": {"parts": [{"text": "Be brief."}]},
-    "contents": [
-        {
-            "role": "user",
-            "parts": [{"text": "Look."}, {"inlineData": {"mimeType": "image/png", "data": "QQ=="}}],
-        },
-        {
-            "role": "model",
-            "parts": [{"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "c2ln"}],
-        },
-        {
-            "role": "user",
-            "parts": [{"functionResponse": {"name": "look", "response": {"output": "seen"}}}],
-        },
-    ],
-    "tools": [{"function_declarations": [{"name": "look"}]}],
-    "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["look"]}},
-    "generationConfig": {"maxOutputTokens": 9, "topP": 0.5, "stopSequences": ["."]},
-}
 
 
 def in_snake_case(value: Any) -> Any:

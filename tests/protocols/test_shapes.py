@@ -24,11 +24,6 @@ HISTORY = (
     results(result("a", "no", is_error=True), result("b", "x", IMAGE)),
 )
 
-
-def names(*typed: Any) -> set[str]:
-    return {name for one in typed for name in get_type_hints(one)}
-
-
 ANTHROPIC_BLOCKS = {
     "text": "TextBlockParam",
     "image": "ImageBlockParam",
@@ -56,6 +51,10 @@ CHOICES = (
     ToolChoice("tool", "sql"),
     ToolChoice(allowed=("f", "sql")),
 )
+
+
+def names(*typed: Any) -> set[str]:
+    return {name for one in typed for name in get_type_hints(one)}
 
 
 @pytest.mark.parametrize("choice", CHOICES)

@@ -19,6 +19,19 @@ FOLDER = ROOT / os.environ.get("PLAYGROUND_RECORDINGS", "../shared/recordings")
 BODIES = ("response.sse", "response.json", "response.ndjson")
 WITHOUT = f"No recordings in {FOLDER}: set PLAYGROUND_RECORDINGS to the folder that holds them."
 
+KEYS = [
+    "text",
+    "reasoning_text",
+    "refusal",
+    "tool_calls",
+    "server_tool_calls",
+    "stop_reason",
+    "usage",
+    "error",
+    "ended",
+    "warnings",
+]
+
 
 def _recordings() -> list[Path]:
     """The folders of recorded answers whose protocol is built."""
@@ -60,20 +73,6 @@ def test_the_facts_are_those_on_record(folder: Path) -> None:
     assert "bad_json" not in [warning["code"] for warning in whole["warnings"]]
     for size in (1, 7):
         assert decode(meta["protocol"], body, meta["http_status"], size) == whole
-
-
-KEYS = [
-    "text",
-    "reasoning_text",
-    "refusal",
-    "tool_calls",
-    "server_tool_calls",
-    "stop_reason",
-    "usage",
-    "error",
-    "ended",
-    "warnings",
-]
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", sse(chunk({"content": "a"}, "stop"), DONE)])

@@ -22,10 +22,14 @@ ENV.globals["asset"] = "/static/{}".format
 NOW_MS = 1_790_000_100_000
 _VOID = {"input", "br", "hr", "img", "meta", "link", "wbr"}
 
-
 _ATTRIBUTE = r"""\s+([^\s"'<>/=]+)(?:=(?:"([^"]*)"|'([^']*)'))?"""
 _MARKUP = re.compile(rf"<(/?)([A-Za-z][A-Za-z0-9-]*)((?:{_ATTRIBUTE})*)\s*(/?)>|<!.*?>", re.DOTALL)
 _ATTRIBUTES = re.compile(_ATTRIBUTE)
+
+BLOCKS = ("head", "flow", "pause", "bar", "dock", "tasks", "wire")
+
+FRAME_BYTES = 40
+"""The bytes that stand for one event of the wire in `tests.factories.Log`."""
 
 
 @dataclass(slots=True)
@@ -118,9 +122,6 @@ def roots(html: str) -> list[Node]:
     return [child for child in children if isinstance(child, Node)]
 
 
-BLOCKS = ("head", "flow", "pause", "bar", "dock", "tasks", "wire")
-
-
 def drawn(view: View) -> Node:
     """The blocks of a session, as a page has them."""
     return parse("".join(block(ENV, view, name) for name in BLOCKS))
@@ -187,10 +188,6 @@ class Page:
 
     def __str__(self) -> str:
         return "\n".join(str(child) for child in self.tree.children if isinstance(child, Node))
-
-
-FRAME_BYTES = 40
-"""The bytes that stand for one event of the wire in `tests.factories.Log`."""
 
 
 class Live:

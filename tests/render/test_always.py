@@ -33,7 +33,15 @@ def shown(choice: RuleChoice, *there: Rule, log: Log | None = None) -> tuple[Rul
     session = (log or two()).session()
     call = session.call("1.1")
     always = choice.scope == "always"
-    offered = proposal(session, call, there, choice.action, choice.exact, there, always=always)
+    offered = proposal(
+        session,
+        call=call,
+        rules=there,
+        action=choice.action,
+        exact=choice.exact,
+        scope_rules=there,
+        always=always,
+    )
     return rule_panel(session, call, choice, offered, there), offered
 
 

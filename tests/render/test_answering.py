@@ -104,7 +104,15 @@ def test_the_calls_of_the_same_tool_that_wait_are_alike() -> None:
 def test_a_past_result_is_cut_in_the_list_and_says_what_is_left_out() -> None:
     image = Content("image", media_type="image/png", data="AA==")
     result = ToolResult((Content(text="x" * 5_000), image), is_error=True, staged=True)
-    row = PastResult("s", "Title", 7, 1_000, "1.0", "{}", json.dumps(to_data(result)))
+    row = PastResult(
+        "s",
+        title="Title",
+        seq=7,
+        at_ms=1_000,
+        call_id="1.0",
+        arguments="{}",
+        result=json.dumps(to_data(result)),
+    )
     past = past_of(row, "s")
     assert (past.key, past.here, past.is_error, past.staged) == ("s/7", True, True, True)
     assert (len(past.text), past.length, past.images) == (300, 5_000, 1)

@@ -29,7 +29,9 @@ def amounts(folded: Session) -> dict[str, str]:
 
 def turn(number: int, *, first: int | None, took: int, end: ResponseEnded | None) -> Turn:
     """Sent at 1000, with times since then in ms."""
-    request = RequestSent(number, "anthropic", "POST", "/", {}, "{}", "sim-1")
+    request = RequestSent(
+        number, protocol="anthropic", method="POST", url="/", headers={}, body="{}", model="sim-1"
+    )
     made = Turn(number, request, settings(), seq=number + 1, sent_ms=1000, end=end)
     made.first_part_ms = None if first is None else 1000 + first
     made.closed_ms = None if end is None else 1000 + took

@@ -42,7 +42,17 @@ SEARCH_RESULTS = {
 
 
 def part(kind: PartKind, text: str = "", name: str = "", **meta: Any) -> Part:
-    made = Part(0, kind, name, "", meta, 1, 0, ended_ms=1, complete=True)
+    made = Part(
+        0,
+        kind=kind,
+        name=name,
+        provider_id="",
+        meta=meta,
+        seq=1,
+        started_ms=0,
+        ended_ms=1,
+        complete=True,
+    )
     made.pieces, made.length = [text], len(text)
     return made
 

@@ -27,6 +27,44 @@ from tests.render.logs import STORIES
 from tests.render.page import ENV, Live, Node, Page, at, first_drawable, parse, roots
 from tests.tables import rest_slow
 
+apart = pytest.mark.parametrize("apart", [11, pytest.param(1, marks=pytest.mark.slow)])
+"""How many events lie between two looks: to draw a page anew takes longer than all its frames."""
+
+MARKDOWN = """\
+# Title
+
+- a
+- b
+
+- c
+  more
+
+**bold** behind a list
+
+```python
+x = 1
+
+y = *2*
+```
+Right behind it
+
+~~~
+z
+~~~
+
+1. one
+
+   ```
+   code
+
+   ```
+
+2. two
+
+> quote
+
+17*23 and 2*2"""
+
 
 @st.composite
 def cuts(draw: st.DrawFn) -> tuple[str, list[int]]:
@@ -54,10 +92,6 @@ def test_a_page_and_its_frames_equal_a_fresh_page(case: tuple[str, list[int]]) -
     for place in places[1:]:
         page.apply(live.step(place))
         assert str(page) == fresh(name, place)
-
-
-apart = pytest.mark.parametrize("apart", [11, pytest.param(1, marks=pytest.mark.slow)])
-"""How many events lie between two looks: to draw a page anew takes longer than all its frames."""
 
 
 @apart
@@ -257,42 +291,6 @@ def test_growing_text_travels_alone() -> None:
     step = frame(ENV, live.view, live.go(deltas[29]))
     assert step.html == ""
     assert step.grow == [("text-1-0", 50, 150, "word " * 20, 30, "part-1-0")]
-
-
-MARKDOWN = """\
-# Title
-
-- a
-- b
-
-- c
-  more
-
-**bold** behind a list
-
-```python
-x = 1
-
-y = *2*
-```
-Right behind it
-
-~~~
-z
-~~~
-
-1. one
-
-   ```
-   code
-
-   ```
-
-2. two
-
-> quote
-
-17*23 and 2*2"""
 
 
 @pytest.mark.parametrize("stride", rest_slow([1, 4, 50]))

@@ -30,6 +30,8 @@ from tests.render.page import ENV, Node, parse
 
 A, B, C = ("look_up", {"id": 1}), ("add_event", {"title": "x"}), ("look_up", {"id": 2})
 
+HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)">"\'{{7*7}}\u202etxt\u200b'
+
 
 def page_of(sides: Sequence[Side], shown: Shown | None = None) -> ComparePage:
     ids = [one.id for one in sides]
@@ -164,9 +166,6 @@ def test_what_is_in_common_is_one_fold() -> None:
         ["Prompt 1", "Turn 1", "Turn 2"],
     )
     assert common_group(one, 0) is None
-
-
-HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)">"\'{{7*7}}\u202etxt\u200b'
 
 
 def test_hostile_text_stays_text() -> None:

@@ -12,7 +12,7 @@ from playground.web.compare_view import deltas, measures, summary
 from tests.core.sides import sided
 from tests.factories import Log
 
-KNOWN = Measure(2, 1, 1_000, 1_000, 200, 0.01)
+KNOWN = Measure(2, calls=1, busy_ms=1_000, read=1_000, written=200, cost=0.01)
 
 DELTAS: Sequence[tuple[Measure, list[str]]] = (
     (KNOWN, []),
@@ -23,12 +23,6 @@ DELTAS: Sequence[tuple[Measure, list[str]]] = (
     (replace(KNOWN, cost=0.0, unpriced=1), []),
     (replace(KNOWN, busy_ms=0, written=0, cost=0.0), ["−1.00 s", "−200 tokens", "−$0.0100"]),
 )
-
-
-@pytest.mark.parametrize(("other", "wanted"), DELTAS)
-def test_deltas(other: Measure, wanted: list[str]) -> None:
-    assert deltas(KNOWN, other) == wanted
-
 
 MEASURES: Sequence[tuple[Measure, list[str]]] = (
     (Measure(), ["0 turns", "0 calls"]),
@@ -47,6 +41,11 @@ MEASURES: Sequence[tuple[Measure, list[str]]] = (
     (replace(KNOWN, cost=0.00001), [*["2 turns", "1 call", "1.00 s at work"],
                                     "1\u2009000 → 200 tokens", "under $0.0001"]),
 )  # fmt: skip
+
+
+@pytest.mark.parametrize(("other", "wanted"), DELTAS)
+def test_deltas(other: Measure, wanted: list[str]) -> None:
+    assert deltas(KNOWN, other) == wanted
 
 
 @pytest.mark.parametrize(("took", "wanted"), MEASURES)

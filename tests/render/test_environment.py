@@ -12,6 +12,10 @@ from playground.render.environment import environment
 TEMPLATES = Path(__file__).parents[2] / "templates"
 ENV = environment(TEMPLATES)
 
+ALONE = "shared.html"
+"""A file of its own, which no server answers for: it bears its script, and a policy with its hash
+(tests/exchange/test_html.py)."""
+
 
 @pytest.mark.parametrize(
     ("value", "printed"),
@@ -47,11 +51,6 @@ def test_changed_template_is_read_again_with_reload_only(tmp_path: Path, reload:
     page.write_text("after")
     os.utime(page, ns=(1, 1))  # the clock of the file system may be coarse
     assert env.get_template("a.html").render() == ("after" if reload else "before")
-
-
-ALONE = "shared.html"
-"""A file of its own, which no server answers for: it bears its script, and a policy with its hash
-(tests/exchange/test_html.py)."""
 
 
 @pytest.mark.parametrize("path", sorted(TEMPLATES.glob("*.html")), ids=lambda path: path.name)

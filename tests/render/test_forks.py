@@ -12,7 +12,15 @@ from playground.web.forks import ForkForm, branch_lines, fork_fragment, parent_l
 from tests.factories import settings, turn_with_calls
 from tests.render.page import ENV, NOW_MS
 
-FORM = ForkForm("s1", "A title", True, "turn", "2", settings(), ["simulator"])
+FORM = ForkForm(
+    "s1",
+    title="A title",
+    own=True,
+    name="turn",
+    value="2",
+    settings=settings(),
+    profiles=["simulator"],
+)
 
 
 @pytest.mark.parametrize(

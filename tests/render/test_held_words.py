@@ -10,6 +10,10 @@ from playground.core.settings import Profile
 from playground.render.card import denial_words, unheld_words
 from tests.factories import Log, settings
 
+SIGNED: dict[str, object] = {"part": {"thoughtSignature": "c2ln"}}
+SHELL: dict[str, object] = {"block": {"type": "local_shell_call"}}
+SEARCH: dict[str, object] = {"block": {"type": "web_search_call"}}
+
 
 def answer(protocol: str, *parts: tuple[str, dict[str, object]], held: bool = True) -> Turn:
     profile = Profile("a", protocol, "https://a.example")  # type: ignore[arg-type]
@@ -22,11 +26,6 @@ def answer(protocol: str, *parts: tuple[str, dict[str, object]], held: bool = Tr
         )
     (turn,) = log.end("calls").session().turns
     return turn
-
-
-SIGNED: dict[str, object] = {"part": {"thoughtSignature": "c2ln"}}
-SHELL: dict[str, object] = {"block": {"type": "local_shell_call"}}
-SEARCH: dict[str, object] = {"block": {"type": "web_search_call"}}
 
 
 def test_what_the_client_runs_beside_its_calls_is_said_not_to_be_held() -> None:

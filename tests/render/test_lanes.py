@@ -152,7 +152,9 @@ def test_an_interrupted_call_is_at_work_no_longer() -> None:
 
 
 def test_lanes_share_the_height_and_leave_room_for_the_person() -> None:
-    person = Segment("person", 0, 100, "call-1-9", 100, "ask_me", "1.9")
+    person = Segment(
+        "person", start_ms=0, end_ms=100, block="call-1-9", took_ms=100, name="ask_me", call="1.9"
+    )
     two = in_lanes(plain([(50, 100), (60, 100)]))
     free = in_lanes(plain([(300, 50)]))
     bars = drawing([person, *two, *free], 1000).bars
@@ -195,18 +197,64 @@ def test_the_list_beside_the_bar_is_short() -> None:
 @pytest.mark.parametrize(
     ("segment", "words"),
     [
-        (Segment("tool", 0, 9, "b", 182, "get_weather", "1.2", lane=1, lanes=3),
-         "get_weather runs, call 1.2, 182 ms, parallel with 2 others"),
-        (Segment("tool", 0, 9, "b", 1240, "get_weather", "1.2", open=True),
-         "get_weather runs, call 1.2, 1.24 s so far"),
-        (Segment("person", 0, 3000, "b", 65_000, "ask_me", "1.3"),
-         "ask_me waiting for your decision, call 1.3, 1 min 05 s"),
-        (Segment("arguments", 0, 9, "b", 9, "add_event", "1.3"),
-         "add_event writing arguments, call 1.3, 9 ms"),
-        (Segment("tool", 0, 9, "b", 9, "web_search"), "web_search calls, 9 ms"),
+        (
+            Segment(
+                "tool",
+                start_ms=0,
+                end_ms=9,
+                block="b",
+                took_ms=182,
+                name="get_weather",
+                call="1.2",
+                lane=1,
+                lanes=3,
+            ),
+            "get_weather runs, call 1.2, 182 ms, parallel with 2 others",
+        ),
+        (
+            Segment(
+                "tool",
+                start_ms=0,
+                end_ms=9,
+                block="b",
+                took_ms=1240,
+                name="get_weather",
+                call="1.2",
+                open=True,
+            ),
+            "get_weather runs, call 1.2, 1.24 s so far",
+        ),
+        (
+            Segment(
+                "person",
+                start_ms=0,
+                end_ms=3000,
+                block="b",
+                took_ms=65_000,
+                name="ask_me",
+                call="1.3",
+            ),
+            "ask_me waiting for your decision, call 1.3, 1 min 05 s",
+        ),
+        (
+            Segment(
+                "arguments",
+                start_ms=0,
+                end_ms=9,
+                block="b",
+                took_ms=9,
+                name="add_event",
+                call="1.3",
+            ),
+            "add_event writing arguments, call 1.3, 9 ms",
+        ),
+        (
+            Segment("tool", start_ms=0, end_ms=9, block="b", took_ms=9, name="web_search"),
+            "web_search calls, 9 ms",
+        ),
         (Segment("waiting", 0, 9, "b", 410), "waiting for the model, 410 ms"),
     ],
-)  # fmt: skip
+)
 def test_a_segment_in_words(segment: Segment, words: str) -> None:
     assert words_of(segment) == words
 

@@ -30,6 +30,22 @@ from playground.render.limits import (
 from tests.factories import Log, settings, turn_with_calls
 from tests.render.page import Live, Page, at
 
+A, B, UNCOUNTED = Usage(1000, 200), Usage(3000, 10), Usage()
+
+PAUSES: list[tuple[RunPaused, str, str, str]] = [
+    (RunPaused("max_turns", "Ten."), "Ten.", "max_turns", "20"),
+    (RunPaused("max_calls"), "Continue allows", "max_calls_per_turn", "64"),
+    (RunPaused("max_run_tokens", "Many."), "Many.", "max_run_tokens", "10000"),
+    (RunPaused("max_cost", "Dear."), "Dear.", "max_cost", "0.5"),
+    (RunPaused("max_minutes"), "Continue allows", "max_minutes", "3"),
+    (RunPaused("max_repeats", "Again."), "Again.", "max_repeats", "20"),
+    (RunPaused("error", "It failed."), "It failed.", "", ""),
+    (RunPaused("restart"), "Nothing was sent or run since", "", ""),
+    (RunPaused("store"), "Free disk space", "", ""),
+    (RunPaused("of_a_later_version"), "Press Continue to go on", "", ""),
+]
+LIMITED = settings(limits=Limits(max_run_tokens=5000, max_cost=0.25, max_minutes=1.5))
+
 
 @pytest.mark.parametrize(
     ("limits", "words"),
@@ -37,7 +53,16 @@ from tests.render.page import Live, Page, at
         (Limits(), "10 turns · 32 calls"),
         (Limits(max_cost=0.5), "10 turns · 32 calls · $0.50"),
         (
-            Limits(1, 1, 2, 50_000, 0.0125, 2.5, 3, continue_on_error=False),
+            Limits(
+                1,
+                max_calls_per_turn=1,
+                max_parallel=2,
+                max_run_tokens=50_000,
+                max_cost=0.0125,
+                max_minutes=2.5,
+                max_repeats=3,
+                continue_on_error=False,
+            ),
             "1 turn · 1 call · 2 at once · 50,000 tokens · $0.0125 · 2.5 min · 3 repeats"
             " · pauses at errors",
         ),
@@ -76,9 +101,6 @@ def run_of(*answers: tuple[Usage, float | None], **limits: Any) -> Log:
     return log
 
 
-A, B, UNCOUNTED = Usage(1000, 200), Usage(3000, 10), Usage()
-
-
 def continued() -> Log:
     """A turn, a pause, and one turn more."""
     log = run_of((A, None), max_turns=1).add(RunPaused("max_turns"), RunResumed()).request()
@@ -108,21 +130,6 @@ def continued() -> Log:
 )
 def test_what_the_run_took(log: Log, words: str) -> None:
     assert spent(log.session()) == words
-
-
-PAUSES: list[tuple[RunPaused, str, str, str]] = [
-    (RunPaused("max_turns", "Ten."), "Ten.", "max_turns", "20"),
-    (RunPaused("max_calls"), "Continue allows", "max_calls_per_turn", "64"),
-    (RunPaused("max_run_tokens", "Many."), "Many.", "max_run_tokens", "10000"),
-    (RunPaused("max_cost", "Dear."), "Dear.", "max_cost", "0.5"),
-    (RunPaused("max_minutes"), "Continue allows", "max_minutes", "3"),
-    (RunPaused("max_repeats", "Again."), "Again.", "max_repeats", "20"),
-    (RunPaused("error", "It failed."), "It failed.", "", ""),
-    (RunPaused("restart"), "Nothing was sent or run since", "", ""),
-    (RunPaused("store"), "Free disk space", "", ""),
-    (RunPaused("of_a_later_version"), "Press Continue to go on", "", ""),
-]
-LIMITED = settings(limits=Limits(max_run_tokens=5000, max_cost=0.25, max_minutes=1.5))
 
 
 @pytest.mark.parametrize(("event", "sentence", "raises", "value"), PAUSES)

@@ -32,7 +32,9 @@ from tests.render.logs import NASTY, STORIES
 from tests.render.page import ENV, NOW_MS, Live, Node, parse, roots
 
 ROWS = [
-    SessionRow("a", NASTY, "waiting", NOW_MS - 1000, NASTY, 3, 2),
+    SessionRow(
+        "a", title=NASTY, state="waiting", updated_ms=NOW_MS - 1000, model=NASTY, calls=3, waiting=2
+    ),
     SessionRow("b", "", "idle", NOW_MS - 10**9),
 ]
 AROUND = Surroundings((SIMULATOR,), {}, (WEATHER, ADD_EVENT, ASK_ME), "setup", "e-17")
@@ -51,7 +53,14 @@ EDITOR = Editor(
     judged=Judged(
         [
             Finding(
-                "refused", NASTY, f"/parameters/{NASTY}", "gemini", NASTY, NASTY, True, "gemini"
+                "refused",
+                message=NASTY,
+                pointer=f"/parameters/{NASTY}",
+                protocol="gemini",
+                family=NASTY,
+                source=NASTY,
+                inferred=True,
+                fix="gemini",
             ),
             Finding("weak", NASTY, "", source="https://a.example/"),
         ],

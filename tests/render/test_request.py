@@ -11,7 +11,15 @@ from tests.render.page import ENV, parse
 
 
 def request(body: str, **more: object) -> NextRequest:
-    sent = RequestSent(1, "gemini", "POST", "https://x.test/v1", {"x-key": "$A_KEY"}, body, "m")
+    sent = RequestSent(
+        1,
+        protocol="gemini",
+        method="POST",
+        url="https://x.test/v1",
+        headers={"x-key": "$A_KEY"},
+        body=body,
+        model="m",
+    )
     return NextRequest("row", sent, **more)  # type: ignore[arg-type]
 
 

@@ -146,7 +146,15 @@ def test_words_that_lie_stand_beside_what_the_rule_says() -> None:
 
 def test_markup_and_hidden_characters_are_text() -> None:
     bad = "<script>x</script>\u202e"
-    rule = Rule(bad, "answer", bad, bad, "1", f"mcp:{bad}", when={f"/{bad}": bad})
+    rule = Rule(
+        bad,
+        action="answer",
+        text=bad,
+        words=bad,
+        id="1",
+        source=f"mcp:{bad}",
+        when={f"/{bad}": bad},
+    )
     rows = rule_rows([rule], [{bad: "changed"}])
     page = RulesPage(
         [RuleList("/rules", rows, "", own=True), RuleList("/rules", rows, "", own=False)],

@@ -23,6 +23,20 @@ SCHEMA = Problem("schema", "city is missing.", "/city")
 REAL = text_result('{"sky": "clear", "high": 11}')
 IMAGE = Content("image", media_type="image/png", data="iVBORw0KGgo=")
 
+RUNS = [one.name for one in FAULTS if one.runs]
+
+SAID = {
+    "timeout": "The tool was not run.",
+    "error": "The tool was not run.",
+    "empty": "The tool was not run.",
+    "very_large": "It costs about 25,000 tokens.",
+    "stale": "The tool was not run.",
+    "cut_json": "The model read only the beginning of the result.",
+    "wrong_type": "Actual tool result:",
+    "slow": "The result was delayed by 10 s. The model read what the tool returned.",
+    "injection": "The instruction at the end is simulated.",
+}
+
 
 def html(log: Log, call: str = "call-1-1", **changes: Any) -> Node:
     view = replace(View(log.session(), "", WireRows(), log.now_ms), **changes)
@@ -50,9 +64,6 @@ def blocked(log: Log, **changes: Any) -> list[str]:
         for one in fault_choices(session, session.call("1.1"), card.offer)
         if one.blocked
     ]
-
-
-RUNS = [one.name for one in FAULTS if one.runs]
 
 
 @pytest.mark.parametrize(
@@ -93,19 +104,6 @@ def test_running_what_does_not_fit_is_a_choice_of_its_own() -> None:
         if one.attributes.get("id", "").startswith("stageform")
     )
     assert "anyway" not in [node.attributes.get("name") for node in sound.walk()]
-
-
-SAID = {
-    "timeout": "The tool was not run.",
-    "error": "The tool was not run.",
-    "empty": "The tool was not run.",
-    "very_large": "It costs about 25,000 tokens.",
-    "stale": "The tool was not run.",
-    "cut_json": "The model read only the beginning of the result.",
-    "wrong_type": "Actual tool result:",
-    "slow": "The result was delayed by 10 s. The model read what the tool returned.",
-    "injection": "The instruction at the end is simulated.",
-}
 
 
 @pytest.mark.parametrize("row", FAULTS, ids=lambda one: one.name)

@@ -37,7 +37,6 @@ ANY = st.recursive(
 MORE = ("\r\n", " ", "\n", "{", " {} ", '{"a": 1}', "[1]", " x ", "5", "{{city}}")
 CONFIGS = st.dictionaries(st.sampled_from(KEYS), ANY | st.sampled_from(MORE), max_size=5)
 
-
 STYLED: dict[str, Any] = {
     "parameters": [
         {"in": "query", "name": "t", "explode": False},

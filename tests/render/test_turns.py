@@ -30,7 +30,29 @@ from tests.render.page import ENV, Node, roots
 
 REAL = settings(profile=Profile("real", "openai_chat", "https://llm.example/v1", model="m"))
 LIMITS = {"retry-after": "1", "x-ratelimit-remaining-tokens": "0"}
-REFUSED = ResponseFailed("http", "Too many.", 429, 1.0, {"m": "slow"}, "", Usage(), "req_9", LIMITS)
+REFUSED = ResponseFailed(
+    "http",
+    message="Too many.",
+    status=429,
+    retry_after=1.0,
+    error={"m": "slow"},
+    raw_reason="",
+    usage=Usage(),
+    request_id="req_9",
+    rate_limits=LIMITS,
+)
+
+COUNTED = ResponseEnded(
+    "stop",
+    usage=Usage(
+        1412,
+        output_tokens=96,
+        raw={},
+        cached_tokens=1000,
+        cache_write_tokens=20,
+        reasoning_tokens=40,
+    ),
+)
 
 
 def drawn(log: Log, number: int, name: str = "turnfoot", rest: str = "", **view: Any) -> Node:
@@ -101,7 +123,17 @@ def test_the_waits_run_in_the_page(
     events: list[Any], said: str, attribute: str, bound: str
 ) -> None:
     log = Log().start().prompt()
-    log.add(RequestSent(1, "anthropic", "POST", "http://x/v1/messages", {}, "{}"), *events)
+    log.add(
+        RequestSent(
+            1,
+            protocol="anthropic",
+            method="POST",
+            url="http://x/v1/messages",
+            headers={},
+            body="{}",
+        ),
+        *events,
+    )
     foot = drawn(log, 1)
     assert words(foot) == said
     assert given(foot, attribute)
@@ -150,9 +182,6 @@ def head(end: ResponseEnded, *, real: bool = True, priced: bool = True) -> Node:
         return drawn(log.add(end), 1, "turnhead")
     finally:
         ENV.globals["priced"] = before
-
-
-COUNTED = ResponseEnded("stop", usage=Usage(1412, 96, {}, 1000, 20, 40))
 
 
 def test_the_head_and_the_wire_say_one_speed() -> None:

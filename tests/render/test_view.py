@@ -103,5 +103,10 @@ def test_what_no_rule_would_run_does_not_run_at_once_either() -> None:
 
 
 def test_the_second_line_of_a_row() -> None:
-    assert SessionRow("a", "t", "waiting", 0, "m", 3, 2).words == "2 waiting · m · 3 calls"
+    assert (
+        SessionRow(
+            "a", title="t", state="waiting", updated_ms=0, model="m", calls=3, waiting=2
+        ).words
+        == "2 waiting · m · 3 calls"
+    )
     assert SessionRow("a", "t", "idle", 0).words == ""

@@ -28,6 +28,8 @@ from playground.render.wire_rows import WireRows
 from tests.factories import DIGEST, Log, settings, turn_with_calls
 from tests.render.page import ENV
 
+ONE = "get_weather (1 of 3)"
+
 
 def three(safe: str = "", **limits: Any) -> Log:
     """Three checked calls of get_weather; those whose number is in `safe` are parallel-safe."""
@@ -52,9 +54,6 @@ def ended(number: int, text: str = "x") -> CallEnded:
 def waits(log: Log, number: int) -> str:
     session = log.session()
     return waits_for(session, session.turns[0], session.call(f"1.{number}"))
-
-
-ONE = "get_weather (1 of 3)"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,10 @@ from playground.core.events import (
 )
 from playground.render.wire_rows import Measures, limits_said, state
 
+END = ResponseEnded("stop", usage=Usage(10, 30))
+
+FAILED = ResponseFailed("http", "no")
+
 
 def measured(*told: tuple[int, Event | int]) -> Measures:
     """Events, or numbers of bytes that came as one frame, each with its time."""
@@ -24,9 +28,6 @@ def measured(*told: tuple[int, Event | int]) -> Measures:
         else:
             measures.log(one, at_ms)
     return measures
-
-
-END = ResponseEnded("stop", usage=Usage(10, 30))
 
 
 def test_a_streamed_answer() -> None:
@@ -63,9 +64,6 @@ def test_it_tells_whether_anything_is_new() -> None:
     assert [measures.log(delta, 3), measures.log(delta, 4)] == [True, False]
     assert measures.log(END, 5)
     assert measures.fed(6, 1, 1)  # what came with the end, or after it
-
-
-FAILED = ResponseFailed("http", "no")
 
 
 @pytest.mark.parametrize(

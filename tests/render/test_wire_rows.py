@@ -33,6 +33,16 @@ from playground.render import wire_rows
 from playground.render.wire_rows import Row, WireRows
 from tests.factories import START_MS, Log
 
+LINES = b"".join(
+    json.dumps({"message": {"role": "assistant", "content": text}, "done": not text}).encode()
+    + b"\n"
+    for text in ("Hi", " you", "")
+)
+ARRAY = b"[" + b"\n,\n".join(
+    json.dumps({"candidates": [{"content": {"parts": [{"text": text}]}}]}).encode()
+    for text in ("Hi", " you")
+)
+
 
 def sse(kind: str, **fields: object) -> bytes:
     return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
@@ -200,17 +210,6 @@ def test_facts_before_any_request_have_no_place() -> None:
     assert rows.sections == []
 
 
-LINES = b"".join(
-    json.dumps({"message": {"role": "assistant", "content": text}, "done": not text}).encode()
-    + b"\n"
-    for text in ("Hi", " you", "")
-)
-ARRAY = b"[" + b"\n,\n".join(
-    json.dumps({"candidates": [{"content": {"parts": [{"text": text}]}}]}).encode()
-    for text in ("Hi", " you")
-)
-
-
 @pytest.mark.parametrize(
     ("protocol", "body", "labels"),
     [
@@ -225,7 +224,15 @@ def test_lines_and_lists_of_json_are_rows_too(
 ) -> None:
     for size in (1, 7, len(body)):
         rows = WireRows()
-        rows.log(Logged(1, START_MS, RequestSent(1, protocol, "POST", "http://x/y", {}, "{}")))
+        rows.log(
+            Logged(
+                1,
+                START_MS,
+                RequestSent(
+                    1, protocol=protocol, method="POST", url="http://x/y", headers={}, body="{}"
+                ),
+            )
+        )
         for start in range(0, len(body), size):
             rows.feed(1, START_MS, body[start : start + size])
         rows.end(1, START_MS)

@@ -8,6 +8,8 @@ from typing import Any
 from playground.protocols.rewrite_parts import branches_of
 from playground.schema.schema_checks import is_local, resolve
 
+_DEEPEST = 64
+
 
 def restore(schema: Mapping[str, Any], value: Any) -> Any:
     """A value of a strict-ready schema as the original `schema` has it: without the nulls that
@@ -16,9 +18,6 @@ def restore(schema: Mapping[str, Any], value: Any) -> Any:
     Where choices differ about a property, its null is left alone.
     """
     return _restore(schema, [schema], value, 0)
-
-
-_DEEPEST = 64
 
 
 def _restore(root: Mapping[str, Any], schemas: list[Any], value: Any, depth: int) -> Any:

@@ -114,6 +114,8 @@ SLOW = {
     "es": '{"a":1' + "e" * 1_000_000 + "}",
 }
 
+WORDS = st.from_regex(r"\A-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?\Z")
+
 
 @pytest.mark.parametrize("case", MALFORMED)
 def test_malformed(case: str) -> None:
@@ -151,9 +153,6 @@ def test_noted(case: str) -> None:
 @pytest.mark.parametrize("case", rest_slow(SLOW, 3))
 def test_time_is_bounded(case: str) -> None:
     read_arguments(SLOW[case])
-
-
-WORDS = st.from_regex(r"\A-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?\Z")
 
 
 @given(WORDS.filter(lambda word: not word.lstrip("-").isdigit()))

@@ -33,12 +33,6 @@ GOOD: list[tuple[str, dict[str, Any]]] = [
     ("http", {"url": URL, "body": None}),
 ]
 
-
-@pytest.mark.parametrize(("kind", "config"), GOOD)
-def test_good(kind: str, config: dict[str, Any]) -> None:
-    check_config(kind, config)
-
-
 BAD: list[tuple[str, dict[str, Any], str]] = [
     ("mock", {}, "/config/result"),
     ("mock", {"is_error": True}, "/config/result"),
@@ -144,6 +138,11 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
         "/config/parameters/1",
     ),
 ]
+
+
+@pytest.mark.parametrize(("kind", "config"), GOOD)
+def test_good(kind: str, config: dict[str, Any]) -> None:
+    check_config(kind, config)
 
 
 @pytest.mark.parametrize(("kind", "config", "where"), BAD)

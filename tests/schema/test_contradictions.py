@@ -17,6 +17,18 @@ from tests.schema.test_satisfy import SCHEMAS
 Json = dict[str, Any]
 TEXT: Json = {"type": "string"}
 
+X = "/properties/x"
+OLD = "http://json-schema.org/draft-"
+
+TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
+SMALL = st.integers(-1, 3)
+COUNTS = st.integers(0, 3)
+VALUES = st.recursive(
+    st.none() | st.booleans() | SMALL | st.sampled_from((0.5, 1.0, "", "a", "bb")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner),
+    max_leaves=4,
+)
+
 
 def closed(required: list[str] | None = None, **properties: Any) -> Json:
     return {
@@ -25,10 +37,6 @@ def closed(required: list[str] | None = None, **properties: Any) -> Json:
         "required": list(properties) if required is None else required,
         "additionalProperties": False,
     }
-
-
-X = "/properties/x"
-OLD = "http://json-schema.org/draft-"
 
 
 @pytest.mark.parametrize(
@@ -230,16 +238,6 @@ def test_contradictions_when_schemas_are_satisfiable_are_none() -> None:
 
 def _definitions(schema: Json) -> Json:
     return {key: schema[key] for key in ("$defs", "definitions", "$schema") if key in schema}
-
-
-TYPES = ("string", "integer", "number", "boolean", "null", "array", "object")
-SMALL = st.integers(-1, 3)
-COUNTS = st.integers(0, 3)
-VALUES = st.recursive(
-    st.none() | st.booleans() | SMALL | st.sampled_from((0.5, 1.0, "", "a", "bb")),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner),
-    max_leaves=4,
-)
 
 
 def _schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:

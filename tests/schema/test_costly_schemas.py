@@ -28,6 +28,53 @@ Json = dict[str, Any]
 
 BOMB = "a{1,60000}{1,60000}"
 
+IN_USE = [
+    r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$",
+    r"^(?!.*--)[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$",
+    r"^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
+    r"(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$",
+    r"^[\p{L}\p{N} ]+$",
+    r"^.{1,2000}[a-z]$",
+    r"^(?=.*[A-Z])(?=.*\d)(?=.*[a-z]).{8,128}$",
+    r"^arn:(aws[a-zA-Z-]*)?:iam::\d{12}:role/?[a-zA-Z_0-9+=,.@\-_/]+$",
+]
+
+STATES = [
+    ("abc", 3),
+    ("^a{1,5}$", 7),
+    ("[a-z]{3}", 3),
+    (r"[\]{}(]{3}", 3),
+    (r"\p{L}{5}", 5),
+    ("((a{3}){3}){3}", 27),
+    ("(?:a|b){4}", 8),
+    ("(?<n>ab){3}c", 7),
+    ("a{2,}", 3),
+    ("(a{0,1000}){0,1000}", 1_000_000),
+]
+
+WIDE: Json = {
+    "type": "object",
+    "properties": {f"p{n}": {} for n in range(15_000)},
+    "required": [f"p{n}" for n in range(14_000)],
+}
+NESTED_COUNTS: Json = {
+    "type": "object",
+    "required": ["a"],
+    "properties": {
+        "a": {
+            "type": "array",
+            "minItems": 10**9,
+            "uniqueItems": True,
+            "items": {
+                "type": "array",
+                "minItems": 10**9,
+                "uniqueItems": True,
+                "items": {"type": "string", "minLength": 10**9},
+            },
+        }
+    },
+}
+
 
 def of_patterns(*patterns: str) -> Json:
     properties = {f"p{n}": {"type": "string", "pattern": text} for n, text in enumerate(patterns)}
@@ -84,18 +131,6 @@ def test_patterns_too_large_for_a_schema_are_refused_with_their_place(
     assert any(word in wrong[0] for word in ("MiB when", "characters", "shorten it"))
 
 
-IN_USE = [
-    r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$",
-    r"^(?!.*--)[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$",
-    r"^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
-    r"(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$",
-    r"^[\p{L}\p{N} ]+$",
-    r"^.{1,2000}[a-z]$",
-    r"^(?=.*[A-Z])(?=.*\d)(?=.*[a-z]).{8,128}$",
-    r"^arn:(aws[a-zA-Z-]*)?:iam::\d{12}:role/?[a-zA-Z_0-9+=,.@\-_/]+$",
-]
-
-
 def test_patterns_in_use_together_are_compiled() -> None:
     assert fault(of_patterns(*IN_USE)) is None
     assert fault(of_patterns(r"^\S(.{0,4998}\S)?$")) is None
@@ -107,20 +142,6 @@ def test_a_pattern_that_is_none_is_still_called_one() -> None:
     wrong = fault(of_patterns("[a{1,60000}"))
     assert wrong is not None
     assert "is not a valid regular expression" in wrong[0]
-
-
-STATES = [
-    ("abc", 3),
-    ("^a{1,5}$", 7),
-    ("[a-z]{3}", 3),
-    (r"[\]{}(]{3}", 3),
-    (r"\p{L}{5}", 5),
-    ("((a{3}){3}){3}", 27),
-    ("(?:a|b){4}", 8),
-    ("(?<n>ab){3}c", 7),
-    ("a{2,}", 3),
-    ("(a{0,1000}){0,1000}", 1_000_000),
-]
 
 
 @pytest.mark.parametrize(("pattern", "states"), STATES)
@@ -196,30 +217,6 @@ def test_values_are_made_and_checked_with_a_bounded_number_of_compiled_patterns(
     compiled.clear()
     IncrementalValidator(schema).feed(text)
     assert sum(compiled) <= 4 * MAX_PATTERNS_BYTES
-
-
-WIDE: Json = {
-    "type": "object",
-    "properties": {f"p{n}": {} for n in range(15_000)},
-    "required": [f"p{n}" for n in range(14_000)],
-}
-NESTED_COUNTS: Json = {
-    "type": "object",
-    "required": ["a"],
-    "properties": {
-        "a": {
-            "type": "array",
-            "minItems": 10**9,
-            "uniqueItems": True,
-            "items": {
-                "type": "array",
-                "minItems": 10**9,
-                "uniqueItems": True,
-                "items": {"type": "string", "minLength": 10**9},
-            },
-        }
-    },
-}
 
 
 @pytest.mark.parametrize("schema", [WIDE, NESTED_COUNTS], ids=["wide", "counts"])

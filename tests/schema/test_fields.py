@@ -35,6 +35,49 @@ EVENT = {
     "$defs": {"note": {"anyOf": [{"type": "string", "maxLength": 900}, {"type": "null"}]}},
 }
 
+NAMES = st.sampled_from(["a", "b/c", "d~e", "content", "é"])
+SCHEMAS = st.recursive(
+    st.sampled_from(
+        [
+            {"type": "string"},
+            {"type": "string", "format": "date"},
+            {"type": "integer", "minimum": 3},
+            {"type": "number", "exclusiveMinimum": 0.5},
+            {"type": "boolean"},
+            {"type": ["string", "null"]},
+            {"enum": ["x", 1, None, {"a": 1}]},
+            {"const": "k"},
+            {"type": "null"},
+            {},
+        ]
+    ),
+    lambda inner: st.one_of(
+        st.builds(lambda one: {"type": "array", "items": one}, inner),
+        st.builds(lambda one: {"anyOf": [one, {"type": "null"}]}, inner),
+        st.builds(
+            lambda members, needed: {
+                "type": "object",
+                "properties": members,
+                "required": sorted(set(members) & needed),
+                "additionalProperties": False,
+            },
+            st.dictionaries(NAMES, inner, max_size=4),
+            st.sets(NAMES),
+        ),
+    ),
+    max_leaves=8,
+)
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=8,
+)
+
 
 def drawn(value: Any = None, schema: Any = EVENT) -> dict[str, FormField]:
     """The fields by pointer, those of nested objects too."""
@@ -179,40 +222,6 @@ def test_a_schema_that_multiplies_has_a_bounded_form() -> None:
     assert len(drawn(schema=schema)) <= 2 * MOST_FIELDS
 
 
-NAMES = st.sampled_from(["a", "b/c", "d~e", "content", "é"])
-SCHEMAS = st.recursive(
-    st.sampled_from(
-        [
-            {"type": "string"},
-            {"type": "string", "format": "date"},
-            {"type": "integer", "minimum": 3},
-            {"type": "number", "exclusiveMinimum": 0.5},
-            {"type": "boolean"},
-            {"type": ["string", "null"]},
-            {"enum": ["x", 1, None, {"a": 1}]},
-            {"const": "k"},
-            {"type": "null"},
-            {},
-        ]
-    ),
-    lambda inner: st.one_of(
-        st.builds(lambda one: {"type": "array", "items": one}, inner),
-        st.builds(lambda one: {"anyOf": [one, {"type": "null"}]}, inner),
-        st.builds(
-            lambda members, needed: {
-                "type": "object",
-                "properties": members,
-                "required": sorted(set(members) & needed),
-                "additionalProperties": False,
-            },
-            st.dictionaries(NAMES, inner, max_size=4),
-            st.sets(NAMES),
-        ),
-    ),
-    max_leaves=8,
-)
-
-
 @given(SCHEMAS, st.integers(0, 5))
 def test_a_form_nobody_touched_gives_the_value_that_filled_it(schema: Any, seed: int) -> None:
     value = satisfying(schema, seed=seed)
@@ -220,17 +229,6 @@ def test_a_form_nobody_touched_gives_the_value_that_filled_it(schema: Any, seed:
     assert filled.problems == ()
     assert json.loads(filled.text) == value
     assert schema_problems(schema, value) == schema_problems(schema, json.loads(filled.text))
-
-
-JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
-    max_leaves=8,
-)
 
 
 # Null is no value of the whole: there, a form that is left empty is an object.

@@ -18,96 +18,7 @@ from tests.tables import rest_slow
 
 PAIRS = 250
 
-
-def alarm(schema: Mapping[str, Any], text: str) -> tuple[int, Problem] | None:
-    """How many characters had come when it was told, and what."""
-    early = IncrementalValidator(schema)
-    for place, char in enumerate(text, 1):
-        if (problem := early.feed(char)) is not None:
-            return place, problem
-    return None
-
-
-def in_pieces(schema: Mapping[str, Any], text: str, random: Random) -> Problem | None:
-    """The same from a text that is cut anywhere."""
-    early, place, found = IncrementalValidator(schema), 0, None
-    while place < len(text):
-        size = random.choice([1, 2, 3, 8, 40, 1000])
-        problem = early.feed(text[place : place + size])
-        assert found is None or problem is None, "told twice"
-        found, place = found or problem, place + size
-    return found
-
-
 STARTS = [0, *(pytest.param(start, marks=pytest.mark.slow) for start in range(50, PAIRS, 50))]
-
-
-@pytest.mark.parametrize("start", STARTS)
-def test_no_false_alarm_on_any_prefix(start: int) -> None:
-    for seed in range(start, start + 50):
-        node, random = pair(seed), Random(seed)
-        assert schema_problems(node.schema, node.value) == (), seed
-        text = spelled(node.value, seed).text
-        assert alarm(node.schema, text) is None, (seed, text)
-        assert in_pieces(node.schema, text, random) is None, (seed, text)
-
-
-@pytest.mark.parametrize("start", STARTS)
-def test_each_fault_is_told_by_the_token_that_makes_it_certain(start: int) -> None:
-    kinds: set[str] = set()
-    for seed in range(start, start + 50):
-        node, random = pair(seed), Random(seed)
-        for one in random.sample(node.breaks, min(6, len(node.breaks))):
-            wrong = broken(node.value, one)
-            said = schema_problems(node.schema, wrong)
-            assert said, (seed, one)
-            written = spelled(wrong, seed)
-            told = alarm(node.schema, written.text)
-            assert told is not None, (seed, one, written.text)
-            characters, problem = told
-            assert (characters, problem.offset) == written.certain(one), (seed, one, written.text)
-            assert problem.kind == "schema"
-            assert problem == in_pieces(node.schema, written.text, random), (seed, one)
-            kinds.add(one.kind)
-    assert {"type", "required", "enum"} <= kinds
-
-
-@pytest.mark.parametrize("start", rest_slow(range(0, 400, 100), 2))
-def test_at_the_end_it_has_spoken_if_and_only_if_the_verdict_does(start: int) -> None:
-    """Values of other schemas, and values with several faults, in schemas of every kind."""
-    for seed in range(start, start + 100):
-        node, random = pair(seed), Random(seed)
-        value = pair(random.randrange(2000)).value if random.random() < 0.3 else node.value
-        for one in random.sample(node.breaks, min(2, len(node.breaks))):
-            try:
-                value = broken(value, one)
-            except (KeyError, IndexError, TypeError):
-                continue
-        text = spelled(value, seed).text
-        told = in_pieces(node.schema, text, random)
-        assert (told is not None) == bool(schema_problems(node.schema, value)), (seed, text, told)
-
-
-@pytest.mark.parametrize("start", rest_slow(range(0, 400, 100), 2))
-def test_broken_text_is_told_if_and_only_if_nothing_can_make_it_sound(start: int) -> None:
-    for seed in range(start, start + 100):
-        random = Random(seed)
-        text = spelled(pair(seed).value, seed).text
-        for _ in range(3):
-            place = random.randrange(len(text))
-            extra = random.choice([*'{}[]",:\\0eu-+.tn \x00', "", "true", "\\ud800"])
-            bad = text[:place] + extra + text[place + random.randrange(2) :]
-            told = in_pieces({"type": "object"}, bad, random)
-            arguments = read_arguments(bad)
-            cut = any("ends before" in problem.message for problem in arguments.problems)
-            sound = arguments.value is not None
-            if not cut:
-                assert (told is None) == sound, (seed, bad, told)
-            elif told is not None:
-                # Then no end can be put to it: what closes it most simply does not.
-                for tail in ('"', '"}', "}", "]}", '":1}', "0}", "1}}", '"}}'):
-                    assert read_arguments(bad + tail).value is None, (bad, tail)
-
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -178,6 +89,130 @@ CASES = (
     ('{"minutes":1e500 ', 17, 11, "", "more than 400 digits"),
 )
 
+CHAIN: dict[str, Any] = {"c50": {"type": "object", "required": ["x"]}}
+
+ALONE = (
+    # (schema of "a", text): the one branch that can be meant brings along what was known already.
+    ({"anyOf": [True, {"type": "null"}], "required": ["x"]}, '{"a": {}'),
+    ({"anyOf": [{"$ref": "#/$defs/c50"}, {"type": "null"}]}, '{"a": {}'),
+    ({"$ref": "#/$defs/c0"}, '{"a": {}'),
+    ({"$ref": "#/$defs/again"}, '{"a": {}'),
+)
+
+QUIET = (
+    *("", " ", "n", "null", "null \u00a0", "\u00a0null", '{"minutes": 3', '{"minutes": 1'),
+    *('{"minutes":3e2,', '{"minutes":30.0}', '{"minutes":3, "list":[{"x":1},{"x":2}]}', '{"zo'),
+    *('{"minutes":1e0000000000000000000002,', '{"unit": "', '{"minutes":3, "maybe":null}'),
+    *('{"minutes":3}  \n', '{"minutes":tru'),
+    *('{"either":{"x":"1","y":2}, "minutes":3}', '{"either":{"y":2}', '{"either":{"x":"1"'),
+)
+
+SILENT = (
+    {"type": "object", "properties": {"a": {"$ref": "http://example.com/x"}}},
+    {"type": "strange"},
+    {"type": "object", "$ref": "#"},
+)
+
+DRAFTS = (
+    ("http://json-schema.org/draft-07/schema#", {"items": [{"type": "string"}, {"type": "null"}]}),
+    ("http://json-schema.org/draft-07/schema#", {"items": {}, "prefixItems": [False]}),
+    ("https://json-schema.org/draft/2019-09/schema", {"items": [{}], "additionalItems": True}),
+    ("http://json-schema.org/draft-04/schema#", {"const": 5, "maxItems": 2}),
+    (
+        "http://json-schema.org/draft-07/schema#",
+        {"$ref": "#/definitions/free", "type": "string", "maxItems": 0},
+    ),
+    ("https://json-schema.org/draft-07/schema", {"prefixItems": [{}, {}], "items": False}),
+    ("https://example.com/unknown", {"prefixItems": [{}, {}], "items": False}),
+)
+
+
+def alarm(schema: Mapping[str, Any], text: str) -> tuple[int, Problem] | None:
+    """How many characters had come when it was told, and what."""
+    early = IncrementalValidator(schema)
+    for place, char in enumerate(text, 1):
+        if (problem := early.feed(char)) is not None:
+            return place, problem
+    return None
+
+
+def in_pieces(schema: Mapping[str, Any], text: str, random: Random) -> Problem | None:
+    """The same from a text that is cut anywhere."""
+    early, place, found = IncrementalValidator(schema), 0, None
+    while place < len(text):
+        size = random.choice([1, 2, 3, 8, 40, 1000])
+        problem = early.feed(text[place : place + size])
+        assert found is None or problem is None, "told twice"
+        found, place = found or problem, place + size
+    return found
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_no_false_alarm_on_any_prefix(start: int) -> None:
+    for seed in range(start, start + 50):
+        node, random = pair(seed), Random(seed)
+        assert schema_problems(node.schema, node.value) == (), seed
+        text = spelled(node.value, seed).text
+        assert alarm(node.schema, text) is None, (seed, text)
+        assert in_pieces(node.schema, text, random) is None, (seed, text)
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_each_fault_is_told_by_the_token_that_makes_it_certain(start: int) -> None:
+    kinds: set[str] = set()
+    for seed in range(start, start + 50):
+        node, random = pair(seed), Random(seed)
+        for one in random.sample(node.breaks, min(6, len(node.breaks))):
+            wrong = broken(node.value, one)
+            said = schema_problems(node.schema, wrong)
+            assert said, (seed, one)
+            written = spelled(wrong, seed)
+            told = alarm(node.schema, written.text)
+            assert told is not None, (seed, one, written.text)
+            characters, problem = told
+            assert (characters, problem.offset) == written.certain(one), (seed, one, written.text)
+            assert problem.kind == "schema"
+            assert problem == in_pieces(node.schema, written.text, random), (seed, one)
+            kinds.add(one.kind)
+    assert {"type", "required", "enum"} <= kinds
+
+
+@pytest.mark.parametrize("start", rest_slow(range(0, 400, 100), 2))
+def test_at_the_end_it_has_spoken_if_and_only_if_the_verdict_does(start: int) -> None:
+    """Values of other schemas, and values with several faults, in schemas of every kind."""
+    for seed in range(start, start + 100):
+        node, random = pair(seed), Random(seed)
+        value = pair(random.randrange(2000)).value if random.random() < 0.3 else node.value
+        for one in random.sample(node.breaks, min(2, len(node.breaks))):
+            try:
+                value = broken(value, one)
+            except (KeyError, IndexError, TypeError):
+                continue
+        text = spelled(value, seed).text
+        told = in_pieces(node.schema, text, random)
+        assert (told is not None) == bool(schema_problems(node.schema, value)), (seed, text, told)
+
+
+@pytest.mark.parametrize("start", rest_slow(range(0, 400, 100), 2))
+def test_broken_text_is_told_if_and_only_if_nothing_can_make_it_sound(start: int) -> None:
+    for seed in range(start, start + 100):
+        random = Random(seed)
+        text = spelled(pair(seed).value, seed).text
+        for _ in range(3):
+            place = random.randrange(len(text))
+            extra = random.choice([*'{}[]",:\\0eu-+.tn \x00', "", "true", "\\ud800"])
+            bad = text[:place] + extra + text[place + random.randrange(2) :]
+            told = in_pieces({"type": "object"}, bad, random)
+            arguments = read_arguments(bad)
+            cut = any("ends before" in problem.message for problem in arguments.problems)
+            sound = arguments.value is not None
+            if not cut:
+                assert (told is None) == sound, (seed, bad, told)
+            elif told is not None:
+                # Then no end can be put to it: what closes it most simply does not.
+                for tail in ('"', '"}', "}", "]}", '":1}', "0}", "1}}", '"}}'):
+                    assert read_arguments(bad + tail).value is None, (bad, tail)
+
 
 @pytest.mark.parametrize(("text", "characters", "offset", "place", "words"), CASES)
 def test_what_is_told_and_when(
@@ -204,16 +239,8 @@ def test_every_draft_is_judged_while_it_streams(draft: int) -> None:
         assert words in told[1].message
 
 
-CHAIN: dict[str, Any] = {"c50": {"type": "object", "required": ["x"]}}
 for level in range(50):
     CHAIN[f"c{level}"] = {"anyOf": [{"$ref": f"#/$defs/c{level + 1}"}, {"type": "null"}]}
-ALONE = (
-    # (schema of "a", text): the one branch that can be meant brings along what was known already.
-    ({"anyOf": [True, {"type": "null"}], "required": ["x"]}, '{"a": {}'),
-    ({"anyOf": [{"$ref": "#/$defs/c50"}, {"type": "null"}]}, '{"a": {}'),
-    ({"$ref": "#/$defs/c0"}, '{"a": {}'),
-    ({"$ref": "#/$defs/again"}, '{"a": {}'),
-)
 
 
 @pytest.mark.parametrize("draft", [6, 7, 2020])
@@ -239,15 +266,6 @@ def test_arguments_that_nothing_satisfies_are_told_at_their_first_character() ->
     )
 
 
-QUIET = (
-    *("", " ", "n", "null", "null \u00a0", "\u00a0null", '{"minutes": 3', '{"minutes": 1'),
-    *('{"minutes":3e2,', '{"minutes":30.0}', '{"minutes":3, "list":[{"x":1},{"x":2}]}', '{"zo'),
-    *('{"minutes":1e0000000000000000000002,', '{"unit": "', '{"minutes":3, "maybe":null}'),
-    *('{"minutes":3}  \n', '{"minutes":tru'),
-    *('{"either":{"x":"1","y":2}, "minutes":3}', '{"either":{"y":2}', '{"either":{"x":"1"'),
-)
-
-
 @pytest.mark.parametrize("text", QUIET)
 def test_what_is_not_certain_is_not_told(text: str) -> None:
     assert alarm(SCHEMA, text) is None
@@ -271,30 +289,9 @@ def test_a_pair_of_surrogates_may_be_cut_in_two() -> None:
     assert "half of a surrogate pair" in problem.message
 
 
-SILENT = (
-    {"type": "object", "properties": {"a": {"$ref": "http://example.com/x"}}},
-    {"type": "strange"},
-    {"type": "object", "$ref": "#"},
-)
-
-
 @pytest.mark.parametrize("schema", SILENT)
 def test_a_schema_that_cannot_be_used_is_not_judged(schema: Any) -> None:
     assert alarm(schema, '{"a": 12345}') is None
-
-
-DRAFTS = (
-    ("http://json-schema.org/draft-07/schema#", {"items": [{"type": "string"}, {"type": "null"}]}),
-    ("http://json-schema.org/draft-07/schema#", {"items": {}, "prefixItems": [False]}),
-    ("https://json-schema.org/draft/2019-09/schema", {"items": [{}], "additionalItems": True}),
-    ("http://json-schema.org/draft-04/schema#", {"const": 5, "maxItems": 2}),
-    (
-        "http://json-schema.org/draft-07/schema#",
-        {"$ref": "#/definitions/free", "type": "string", "maxItems": 0},
-    ),
-    ("https://json-schema.org/draft-07/schema", {"prefixItems": [{}, {}], "items": False}),
-    ("https://example.com/unknown", {"prefixItems": [{}, {}], "items": False}),
-)
 
 
 @pytest.mark.parametrize(("draft", "inner"), DRAFTS)

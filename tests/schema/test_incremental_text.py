@@ -17,6 +17,12 @@ from tests.peaks import peak_of
 from tests.schema.pairs import pair, spelled
 from tests.tables import rest_slow
 
+CAPS = (
+    ('{"a":' + "[" * MAX_DEPTH, 4 + MAX_DEPTH, "nested deeper than"),
+    ('{"a":"' + "x" * MAX_BYTES + '"}', 0, "more than the 4,194,304 bytes"),
+    ("{" + ",".join(f'"{n}":0' for n in range(MAX_KEYS + 1)), None, "more than 10,000 keys"),
+)
+
 
 class Noted:
     """A walker that objects to nothing, builds the value, and notes where each token began."""
@@ -94,13 +100,6 @@ def test_no_text_breaks_it_and_its_cuts_change_nothing(text: str) -> None:
     whole, single = read([text]), read(list(text))
     assert whole[1] == single[1]
     assert whole[2] == single[2]
-
-
-CAPS = (
-    ('{"a":' + "[" * MAX_DEPTH, 4 + MAX_DEPTH, "nested deeper than"),
-    ('{"a":"' + "x" * MAX_BYTES + '"}', 0, "more than the 4,194,304 bytes"),
-    ("{" + ",".join(f'"{n}":0' for n in range(MAX_KEYS + 1)), None, "more than 10,000 keys"),
-)
 
 
 @pytest.mark.parametrize(("text", "offset", "words"), CAPS)

@@ -25,6 +25,23 @@ ABOUT = "Looks a text up in the store."
 TEXT = "/parameters/properties/text"
 INNER = "/parameters" + "/properties/inner" * 6
 
+DEEP: Json = S
+
+SOME_REF = {"anyOf": [S, {"$ref": "#"}]}
+
+DAYS = r"(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)"
+LEAP = r"\d\d[2468][048]|\d\d[13579][26]|\d\d0[48]|[02468][048]00|[13579][26]00"
+NESTED: Json = {
+    "properties": {
+        "x": {"minimum": 0, "title": "X", "type": "integer"},
+        "y": {"anyOf": [{"type": "number"}, {"type": "null"}], "default": None, "title": "Y"},
+    },
+    "required": ["x"],
+    "title": "Inner",
+    "type": "object",
+}
+OPENAI = ("openai_chat", "openai_responses")
+
 
 def closed(**properties: Any) -> Json:
     return {
@@ -42,7 +59,6 @@ def with_parameter(schema: Json) -> Tool:
     return replace(GOOD, parameters=closed(text={"description": "d", **schema}))
 
 
-DEEP: Json = S
 for _ in range(6):
     DEEP = {**closed(inner=DEEP), "description": "d"}
 
@@ -230,7 +246,6 @@ def verdicts(tool: Tool) -> dict[str, str]:
 
 
 OPTIONAL = replace(GOOD, parameters={**closed(text=S), "required": []})
-SOME_REF = {"anyOf": [S, {"$ref": "#"}]}
 
 
 @pytest.mark.parametrize(
@@ -277,19 +292,6 @@ def test_the_same_of_several_protocols_is_gathered_into_one() -> None:
 
 
 # What generators of schemas write: pydantic 2.14, Zod 4.4 and zod-to-json-schema 3.
-
-DAYS = r"(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)"
-LEAP = r"\d\d[2468][048]|\d\d[13579][26]|\d\d0[48]|[02468][048]00|[13579][26]00"
-NESTED: Json = {
-    "properties": {
-        "x": {"minimum": 0, "title": "X", "type": "integer"},
-        "y": {"anyOf": [{"type": "number"}, {"type": "null"}], "default": None, "title": "Y"},
-    },
-    "required": ["x"],
-    "title": "Inner",
-    "type": "object",
-}
-OPENAI = ("openai_chat", "openai_responses")
 
 
 @pytest.mark.parametrize(

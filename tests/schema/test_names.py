@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 from playground.core.tools import NAME
 from playground.schema.names import MAX_NAME, PORTABLE_NAME, legal_name, number_name, shorten_name
 
+PREFIX = "organisation_wide_customer_relationship_record_management_service_"
+VERBS = ("create", "delete", "archive")
+
 
 @pytest.mark.parametrize(
     ("text", "legal"),
@@ -25,10 +28,6 @@ from playground.schema.names import MAX_NAME, PORTABLE_NAME, legal_name, number_
 )
 def test_legal_name_of_another_script_is_transliterated(text: str, legal: str) -> None:
     assert legal_name(text) == legal
-
-
-PREFIX = "organisation_wide_customer_relationship_record_management_service_"
-VERBS = ("create", "delete", "archive")
 
 
 @pytest.mark.parametrize(

@@ -34,51 +34,6 @@ EVENT: dict[str, Any] = {
     "$defs": {"a": {}},
 }
 
-
-def shown(root: OutlineRow) -> dict[str, str]:
-    """All fields of a form as a browser would send them, untouched."""
-    form = {f"{row.number}.here": "1" for row in root.flat()}
-    form |= {
-        f"{row.number}.{name}": text for row in root.flat() for name, text in row.texts.items()
-    }
-    form |= {
-        f"{row.number}.{name}": "on" for row in root.flat() for name, on in row.ticks.items() if on
-    }
-    return form
-
-
-@pytest.mark.parametrize(
-    ("path", "texts", "ticks"),
-    [
-        ((), {"rest": '{\n  "$defs": {\n    "a": {}\n  }\n}'}, {"closed": False}),
-        (
-            ("properties", "title"),
-            {"name": "title", "type": "string", "description": "What\nit is", "low": "1"},
-            {"required": True, "null": False},
-        ),
-        (
-            ("properties", "minutes"),
-            {"low": "5", "default": "30", "rest": '{\n  "multipleOf": 5\n}'},
-            {"required": False, "null": True},
-        ),
-        (("properties", "color"), {"type": "", "enum": '"red"\n7\nnull'}, {}),
-        (
-            ("properties", "who", "items", "properties", "mail"),
-            {"format": "email", "rest": '{\n  "pattern": "@"\n}'},
-            {"required": True},
-        ),
-        (("properties", "who", "items"), {"rest": ""}, {"closed": True}),
-        (("properties", "odd"), {"name": "odd"}, {}),
-        (("properties", "any"), {"json": "true"}, {}),
-    ],
-)
-def test_what_a_row_shows(path: Any, texts: dict[str, str], ticks: dict[str, bool]) -> None:
-    row = row_at(outline(EVENT), path)
-    assert row is not None
-    assert {name: row.texts.get(name) for name in texts} == texts
-    assert {name: row.ticks.get(name) for name in ticks} == ticks
-
-
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text())
 NAMES = st.sampled_from(
     (
@@ -122,6 +77,50 @@ SCHEMAS = st.recursive(
     ),
     max_leaves=12,
 )
+
+
+def shown(root: OutlineRow) -> dict[str, str]:
+    """All fields of a form as a browser would send them, untouched."""
+    form = {f"{row.number}.here": "1" for row in root.flat()}
+    form |= {
+        f"{row.number}.{name}": text for row in root.flat() for name, text in row.texts.items()
+    }
+    form |= {
+        f"{row.number}.{name}": "on" for row in root.flat() for name, on in row.ticks.items() if on
+    }
+    return form
+
+
+@pytest.mark.parametrize(
+    ("path", "texts", "ticks"),
+    [
+        ((), {"rest": '{\n  "$defs": {\n    "a": {}\n  }\n}'}, {"closed": False}),
+        (
+            ("properties", "title"),
+            {"name": "title", "type": "string", "description": "What\nit is", "low": "1"},
+            {"required": True, "null": False},
+        ),
+        (
+            ("properties", "minutes"),
+            {"low": "5", "default": "30", "rest": '{\n  "multipleOf": 5\n}'},
+            {"required": False, "null": True},
+        ),
+        (("properties", "color"), {"type": "", "enum": '"red"\n7\nnull'}, {}),
+        (
+            ("properties", "who", "items", "properties", "mail"),
+            {"format": "email", "rest": '{\n  "pattern": "@"\n}'},
+            {"required": True},
+        ),
+        (("properties", "who", "items"), {"rest": ""}, {"closed": True}),
+        (("properties", "odd"), {"name": "odd"}, {}),
+        (("properties", "any"), {"json": "true"}, {}),
+    ],
+)
+def test_what_a_row_shows(path: Any, texts: dict[str, str], ticks: dict[str, bool]) -> None:
+    row = row_at(outline(EVENT), path)
+    assert row is not None
+    assert {name: row.texts.get(name) for name in texts} == texts
+    assert {name: row.ticks.get(name) for name in ticks} == ticks
 
 
 def exactly(value: Any) -> str:

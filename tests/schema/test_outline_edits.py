@@ -13,6 +13,8 @@ from tests.schema.test_outline import EVENT, shown
 TITLE, MINUTES = ("properties", "title"), ("properties", "minutes")
 COLOR, WHO = ("properties", "color"), ("properties", "who")
 
+ORDER = ["title", "minutes", "color", "who", "odd", "any"]
+
 
 def after(path: Any, typed: dict[str, str | None]) -> Any:
     """EVENT after typing these fields of the row at `path`; None unticks."""
@@ -97,9 +99,6 @@ def test_what_cannot_be_is_said_at_its_field(path: Any, field: str, text: str, s
 def test_a_row_that_the_form_does_not_hold_stays() -> None:
     assert apply_form(EVENT, {}).schema == EVENT
     assert apply_form(EVENT, {"1.description": "x"}).schema["required"] == ["title"]
-
-
-ORDER = ["title", "minutes", "color", "who", "odd", "any"]
 
 
 @pytest.mark.parametrize(

@@ -32,17 +32,6 @@ S: Json = {"type": "string"}
 I: Json = {"type": "integer"}  # noqa: E741
 NULL: Json = {"type": "null"}
 
-
-def closed(**properties: Any) -> Json:
-    names = [name.rstrip("_") for name in properties]
-    return {
-        "type": "object",
-        "properties": dict(zip(names, properties.values(), strict=True)),
-        "required": [name for name in properties if not name.endswith("_")],
-        "additionalProperties": False,
-    }
-
-
 LEAVES = st.sampled_from(
     [
         *(S, I, {"type": "number"}, {"type": "boolean"}, NULL),
@@ -81,10 +70,32 @@ LEAVES = st.sampled_from(
         *({}, True),
     ]
 )
-DEFINITIONS: Json = {"leaf": {"type": "string", "enum": ["x", "y"]}, "point": closed(x=I, y_=I)}
+
 LOOP: Json = {"$ref": "#/$defs/tree"}
+
 TOLD: Json = {"allOf": [LOOP], "description": "d"}
 """As pydantic wrote it before 2.9."""
+
+OTHERS: tuple[Any, ...] = (None, True, 0, 3, 1.5, "", "a", "2026-01-01", [], ["a"], {}, {"x": 1})
+
+BUDGET = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+
+LOOKS = {**S, "pattern": "^(?=a)b", "description": "A text."}
+PLAIN = {**S, "pattern": "^[a-z]+$"}
+LONG: Json = {"type": "array", "items": PLAIN, "maxItems": 961}
+
+
+def closed(**properties: Any) -> Json:
+    names = [name.rstrip("_") for name in properties]
+    return {
+        "type": "object",
+        "properties": dict(zip(names, properties.values(), strict=True)),
+        "required": [name for name in properties if not name.endswith("_")],
+        "additionalProperties": False,
+    }
+
+
+DEFINITIONS: Json = {"leaf": {"type": "string", "enum": ["x", "y"]}, "point": closed(x=I, y_=I)}
 LOOPS: Json = {
     "tree": closed(v=S, up_=TOLD, all_={"type": "array", "items": LOOP}),
 }
@@ -129,7 +140,6 @@ LOOPING = st.one_of(
     objects(st.recursive(ENDLESS, within, max_leaves=3)),
     st.sampled_from([LOOP, TOLD, {"type": "object", **LOOP}]),
 ).map(lambda schema: {**schema, "$defs": deepcopy({**DEFINITIONS, **LOOPS})})
-OTHERS: tuple[Any, ...] = (None, True, 0, 3, 1.5, "", "a", "2026-01-01", [], ["a"], {}, {"x": 1})
 
 
 def values(schema: Json, rewritten: Mapping[str, Any]) -> Iterator[Any]:
@@ -195,9 +205,6 @@ def filled(schema: Any, root: Json, value: Any) -> list[Any]:
         made = [{**one, name: option} for one in made for option in options][:64]
     rest = {key: one for key, one in value.items() if key not in schema.get("properties", {})}
     return [{**one, **rest} for one in made]
-
-
-BUDGET = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 
 
 @BUDGET
@@ -415,11 +422,6 @@ def test_what_gemini_gets(schema: Json, property_: Json, kept: bool) -> None:
     made = gemini_ready({"type": "object", "properties": {"x": schema}})
     assert made.parameters["properties"]["x"] == property_
     assert (made.lost == ()) == kept
-
-
-LOOKS = {**S, "pattern": "^(?=a)b", "description": "A text."}
-PLAIN = {**S, "pattern": "^[a-z]+$"}
-LONG: Json = {"type": "array", "items": PLAIN, "maxItems": 961}
 
 
 def test_what_is_refused_is_left_out_and_nothing_else() -> None:

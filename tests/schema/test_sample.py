@@ -14,6 +14,33 @@ from playground.schema.validate import schema_problems
 
 Json = dict[str, Any]
 
+STRINGS = st.builds(
+    lambda low, more: {"type": "string", "minLength": low, "maxLength": low + more},
+    st.integers(0, 30),
+    st.integers(0, 5),
+) | st.sampled_from(
+    [
+        {"type": "string", "format": name}
+        for name in (
+            "date",
+            "time",
+            "date-time",
+            "email",
+            "uuid",
+            "uri",
+            "ipv4",
+            "ipv6",
+            "duration",
+        )
+    ]
+)
+
+NODE: Json = {
+    "type": "object",
+    "properties": {"value": {"type": "integer"}, "next": {"$ref": "#/$defs/node"}},
+    "required": ["value"],
+}
+
 
 def numbers(kind: str) -> st.SearchStrategy[Json]:
     def bounded(low: int, span: int, keys: tuple[str, str], step: int | None) -> Json:
@@ -36,26 +63,6 @@ def numbers(kind: str) -> st.SearchStrategy[Json]:
     )
 
 
-STRINGS = st.builds(
-    lambda low, more: {"type": "string", "minLength": low, "maxLength": low + more},
-    st.integers(0, 30),
-    st.integers(0, 5),
-) | st.sampled_from(
-    [
-        {"type": "string", "format": name}
-        for name in (
-            "date",
-            "time",
-            "date-time",
-            "email",
-            "uuid",
-            "uri",
-            "ipv4",
-            "ipv6",
-            "duration",
-        )
-    ]
-)
 LEAVES = (
     STRINGS
     | numbers("integer")
@@ -101,11 +108,6 @@ def _agrees(schema: Json) -> bool:
 
 
 SCHEMAS = st.recursive(LEAVES, inner, max_leaves=8)
-NODE: Json = {
-    "type": "object",
-    "properties": {"value": {"type": "integer"}, "next": {"$ref": "#/$defs/node"}},
-    "required": ["value"],
-}
 
 
 @given(SCHEMAS, st.integers(0, 3))

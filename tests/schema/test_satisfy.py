@@ -31,6 +31,11 @@ NODE: Json = {
     "additionalProperties": False,
 }
 
+FORMATS = (
+    *("date", "time", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "uri", "uuid"),
+    *("regex", "json-pointer", "uri-reference", "iri", "idn-email", "uri-template"),
+)
+
 
 def obj(*required: str, **properties: Any) -> Json:
     return {
@@ -45,10 +50,6 @@ def text(**more: Any) -> Json:
     return {"type": "string", **more}
 
 
-FORMATS = (
-    *("date", "time", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "uri", "uuid"),
-    *("regex", "json-pointer", "uri-reference", "iri", "idn-email", "uri-template"),
-)
 SCHEMAS: dict[str, Json] = {
     "flat": obj("a", "b", a=TEXT, b={"type": "integer"}),
     "no type": {"properties": {"a": TEXT}, "required": ["a"]},

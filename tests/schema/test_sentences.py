@@ -17,12 +17,27 @@ from tests.schema.test_validate import HOSTILE
 
 Json = dict[str, Any]
 
-
 DRAFTS = {
     "4": "http://json-schema.org/draft-04/schema#",
     "7": "http://json-schema.org/draft-07/schema#",
     "2019-09": "https://json-schema.org/draft/2019-09/schema",
 }
+
+TEXT: Json = {"type": "string"}
+INTEGER: Json = {"type": "integer"}
+NULL: Json = {"type": "null"}
+
+US = {
+    "if": {"properties": {"country": {"const": "us"}}, "required": ["country"]},
+    "then": {"properties": {"zip": {"pattern": "^[0-9]{5}$"}}, "required": ["state"]},
+    "else": {"required": ["region"]},
+}
+
+VALUES = st.recursive(
+    st.sampled_from([None, True, 0, 3, 7.5, "", "a", "text", "2"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abk"), inner),
+    max_leaves=6,
+)
 
 
 def an_object(*required: str, **properties: Any) -> Json:
@@ -38,9 +53,6 @@ def draft(number: str, schema: Json) -> Json:
     return {"$schema": DRAFTS[number], **schema}
 
 
-TEXT: Json = {"type": "string"}
-INTEGER: Json = {"type": "integer"}
-NULL: Json = {"type": "null"}
 CIRCLE = an_object("kind", "r", kind={"const": "circle"}, r={"type": "number"})
 BOX = an_object("kind", "w", "h", kind={"const": "box"}, w={"type": "number"}, h={"type": "number"})
 SHAPE = {"oneOf": [CIRCLE, BOX]}
@@ -71,11 +83,6 @@ ZOD = draft(
         },
     ),
 )
-US = {
-    "if": {"properties": {"country": {"const": "us"}}, "required": ["country"]},
-    "then": {"properties": {"zip": {"pattern": "^[0-9]{5}$"}}, "required": ["state"]},
-    "else": {"required": ["region"]},
-}
 
 SENTENCES: dict[str, tuple[Json, Any, list[tuple[str, str]]]] = {
     "oneOf, chosen by its constant": (
@@ -580,11 +587,6 @@ def test_sentences_of_hostile_schemas_stay_short(name: str, schema: Json, value:
     assert max((len(problem.message) for problem in found), default=0) <= LONGEST_SENTENCE + 100
 
 
-VALUES = st.recursive(
-    st.sampled_from([None, True, 0, 3, 7.5, "", "a", "text", "2"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abk"), inner),
-    max_leaves=6,
-)
 PARTS: tuple[Json | bool, ...] = (
     *(TEXT, INTEGER, NULL, True, False, SHAPE, CIRCLE, {"const": 3}, {"enum": ["a", 2]}),
     *({"required": ["a"]}, {"minimum": 5}, {"maxLength": 1}, {"contains": TEXT, "maxContains": 1}),

@@ -17,12 +17,53 @@ from playground.schema.validate import MAX_PROBLEMS, check_tool, parse_tool_json
 
 Json = dict[str, Any]
 
+INTEGER = {"type": "integer", "minimum": 5}
+
+FIXES = [
+    ({"type": "integer"}, "30", "30"),
+    ({"type": "integer"}, "-12345678901234567890123", "-12345678901234567890123"),
+    ({"type": "integer"}, "030", ""),
+    ({"type": "integer"}, "3.5", ""),
+    ({"type": "integer"}, 3.5, ""),
+    ({"type": "integer"}, " 3", ""),
+    ({"type": "integer"}, True, ""),
+    ({"type": "integer", "minimum": 5}, "4", ""),
+    ({"type": "number"}, "1.10", "1.10"),
+    ({"type": "number"}, "1e5", ""),
+    ({"type": "boolean"}, "true", "true"),
+    ({"type": "boolean"}, "True", ""),
+    ({"type": "boolean"}, 1, ""),
+    ({"type": "string"}, 30, '"30"'),
+    ({"type": "string"}, 1.5, ""),
+    ({"type": "string"}, None, ""),
+    ({"type": "array", "items": {"type": "integer"}}, "[1, 2]", "[1, 2]"),
+    ({"type": "array", "items": {"type": "integer"}}, '["1"]', ""),
+    ({"type": "array"}, "1, 2", ""),
+    ({"type": "object"}, '{"a": 1}', '{"a": 1}'),
+    ({"type": "object"}, '{"a": 1, "a": 2}', ""),
+    ({"type": ["integer", "boolean"]}, "true", "true"),
+    ({"enum": [1, 2]}, "2", "2"),
+    ({"enum": ["1", "2"]}, 2, '"2"'),
+    ({"const": 7}, "7", "7"),
+    ({"anyOf": [{"type": "boolean"}, {"type": "null"}]}, "null", ""),
+]
+
+TWICE = {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}
+
+NOT_MUCH = (
+    *("redos", "unique", "many-items"),
+    *("deep-schema", "huge-schema", "pattern-bomb"),
+    *(f"fan-{k}-{n}" for k in ("allOf", "anyOf", "oneOf") for n in (4, 5)),
+)
+"""What the validator is started on; all else is refused by the count of its steps."""
+
+DRAFT_4 = "http://json-schema.org/draft-04/schema#"
+
 
 def an_object(**properties: Any) -> Json:
     return {"type": "object", "properties": properties}
 
 
-INTEGER = {"type": "integer", "minimum": 5}
 POINT = {
     "$defs": {"point": an_object(x=INTEGER)},
     **an_object(at={"$ref": "#/$defs/point"}),
@@ -136,34 +177,6 @@ PROBLEMS: list[tuple[Json, Any, list[tuple[str, str, str]]]] = [
         ],
     ),
 ]
-FIXES = [
-    ({"type": "integer"}, "30", "30"),
-    ({"type": "integer"}, "-12345678901234567890123", "-12345678901234567890123"),
-    ({"type": "integer"}, "030", ""),
-    ({"type": "integer"}, "3.5", ""),
-    ({"type": "integer"}, 3.5, ""),
-    ({"type": "integer"}, " 3", ""),
-    ({"type": "integer"}, True, ""),
-    ({"type": "integer", "minimum": 5}, "4", ""),
-    ({"type": "number"}, "1.10", "1.10"),
-    ({"type": "number"}, "1e5", ""),
-    ({"type": "boolean"}, "true", "true"),
-    ({"type": "boolean"}, "True", ""),
-    ({"type": "boolean"}, 1, ""),
-    ({"type": "string"}, 30, '"30"'),
-    ({"type": "string"}, 1.5, ""),
-    ({"type": "string"}, None, ""),
-    ({"type": "array", "items": {"type": "integer"}}, "[1, 2]", "[1, 2]"),
-    ({"type": "array", "items": {"type": "integer"}}, '["1"]', ""),
-    ({"type": "array"}, "1, 2", ""),
-    ({"type": "object"}, '{"a": 1}', '{"a": 1}'),
-    ({"type": "object"}, '{"a": 1, "a": 2}', ""),
-    ({"type": ["integer", "boolean"]}, "true", "true"),
-    ({"enum": [1, 2]}, "2", "2"),
-    ({"enum": ["1", "2"]}, 2, '"2"'),
-    ({"const": 7}, "7", "7"),
-    ({"anyOf": [{"type": "boolean"}, {"type": "null"}]}, "null", ""),
-]
 
 
 @pytest.mark.parametrize(("schema", "value", "expected"), PROBLEMS)
@@ -219,7 +232,6 @@ def unevaluated(levels: int) -> Json:
     return schema
 
 
-TWICE = {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}
 HOSTILE: dict[str, tuple[Json, Any]] = {
     "redos": (an_object(a={"pattern": "^(a+)+$"}), {"a": "a" * 50_000 + "!"}),
     "redos-lookaround": (an_object(a={"pattern": "^(?:a|a|aa)+(?!b)$"}), {"a": "a" * 50_000 + "!"}),
@@ -245,14 +257,6 @@ HOSTILE: dict[str, tuple[Json, Any]] = {
     "huge-schema": (an_object(**{f"p{n}": INTEGER for n in range(20_000)}), {}),
     "pattern-bomb": (an_object(a={"pattern": "((((a{10}){10}){10}){10}){10}"}), {"a": "a"}),
 }
-
-
-NOT_MUCH = (
-    *("redos", "unique", "many-items"),
-    *("deep-schema", "huge-schema", "pattern-bomb"),
-    *(f"fan-{k}-{n}" for k in ("allOf", "anyOf", "oneOf") for n in (4, 5)),
-)
-"""What the validator is started on; all else is refused by the count of its steps."""
 
 
 @pytest.mark.timeout(20)
@@ -444,9 +448,6 @@ def test_tool_text(text: str, words: str) -> None:
     with pytest.raises(BadTool, match=words):
         parse_tool_json(text)
     assert parse_tool_json('{"name": "a"}') == {"name": "a"}
-
-
-DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 
 
 @pytest.mark.parametrize(

@@ -74,15 +74,14 @@ INNOCENT = (
     base64.b64encode(bytes(range(256)) * 40).decode(),
 )
 
+BORDERS = ("\n", "\t", "\r\n", "\b", "é", "\x1b[32m", "\x1b[1;31m", '"', "['")
+
 
 @pytest.mark.parametrize(("secret", "around"), SECRETS.items())
 def test_a_secret_is_seen_as_a_whole(secret: str, around: str) -> None:
     text = around.format(secret)
     found = [text[start:end] for start, end in secret_spans(text)]
     assert any(secret.strip("=") in one for one in found), found
-
-
-BORDERS = ("\n", "\t", "\r\n", "\b", "é", "\x1b[32m", "\x1b[1;31m", '"', "['")
 
 
 @pytest.mark.parametrize("level", range(4))

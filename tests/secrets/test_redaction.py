@@ -18,25 +18,6 @@ from playground.secrets.redaction import RedactionStream, Redactor
 KEY = 'sk-ant/Q+7_&"\\é=zz9'
 PLAIN = "sk-proj-abcdEFGH1234"
 
-
-def streamed(redactor: Redactor, pieces: list[bytes]) -> tuple[bytes, RedactionStream[bytes]]:
-    stream = redactor.redact_stream()
-    return b"".join([*map(stream.feed, pieces), stream.end()]), stream
-
-
-def cut(data: bytes, places: list[int]) -> list[bytes]:
-    marks = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
-    return [data[start:end] for start, end in itertools.pairwise(marks)]
-
-
-def pending(redactor: Redactor, seen: bytes) -> int:
-    """The length of the longest end of `seen` that a form begins with: the plain way."""
-    forms = redactor._of_bytes.forms
-    return max(
-        (n for form in forms for n in range(len(form)) if seen.endswith(form[:n])), default=0
-    )
-
-
 FORMS = {
     "as it is": KEY,
     "url": urllib.parse.quote(KEY, safe=""),
@@ -58,6 +39,24 @@ FORMS = {
     "base64": base64.b64encode(KEY.encode()).decode().rstrip("="),
     "base64, url": base64.urlsafe_b64encode(KEY.encode()).decode().rstrip("="),
 }
+
+
+def streamed(redactor: Redactor, pieces: list[bytes]) -> tuple[bytes, RedactionStream[bytes]]:
+    stream = redactor.redact_stream()
+    return b"".join([*map(stream.feed, pieces), stream.end()]), stream
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    marks = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
+    return [data[start:end] for start, end in itertools.pairwise(marks)]
+
+
+def pending(redactor: Redactor, seen: bytes) -> int:
+    """The length of the longest end of `seen` that a form begins with: the plain way."""
+    forms = redactor._of_bytes.forms
+    return max(
+        (n for form in forms for n in range(len(form)) if seen.endswith(form[:n])), default=0
+    )
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)

@@ -11,6 +11,18 @@ from playground.core.tools import FREEFORM, Tool
 
 Json = dict[str, Any]
 
+S: Json = {"type": "string"}
+I: Json = {"type": "integer"}  # noqa: E741
+NULL: Json = {"type": "null"}
+
+ZOD_EMAIL = (
+    r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@"
+    r"([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$"
+)
+PYDANTIC_DECIMAL = r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$"
+
+OPTIONAL = {"type": "object", "properties": {"x": S}, "additionalProperties": False}
+
 
 @dataclass(frozen=True)
 class Construct:
@@ -46,11 +58,6 @@ def named(name: str) -> Construct:
     return Construct(f"name {shown}", tool(closed(), name))
 
 
-S: Json = {"type": "string"}
-I: Json = {"type": "integer"}  # noqa: E741
-NULL: Json = {"type": "null"}
-
-
 def nested(levels: int) -> Json:
     schema: Json = closed(x=S)
     for _ in range(levels - 2):
@@ -71,14 +78,7 @@ def defined(x: Any, **definitions: Any) -> Json:
     return {**closed(x=x), "$defs": definitions}
 
 
-ZOD_EMAIL = (
-    r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@"
-    r"([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$"
-)
-PYDANTIC_DECIMAL = r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$"
-
 TREE = {**closed(child={"anyOf": [{"$ref": "#/$defs/tree"}, NULL]})}
-OPTIONAL = {"type": "object", "properties": {"x": S}, "additionalProperties": False}
 
 CONSTRUCTS: tuple[Construct, ...] = (
     # Types.

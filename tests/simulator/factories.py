@@ -158,4 +158,6 @@ def asking(
     choice: ToolChoice | None = None,
     **params: Any,
 ) -> ModelRequest:
-    return ModelRequest("m", "", messages, tools, choice or ToolChoice(), params)
+    return ModelRequest(
+        "m", system="", messages=messages, tools=tools, choice=choice or ToolChoice(), params=params
+    )

@@ -142,7 +142,14 @@ class Talk:
                     self.log.add(CallEnded(call.id, result))
 
     def _send(self) -> None:
-        sent = RequestSent(len(self.session.turns) + 1, self.protocol, "POST", "sim:", {}, "{}")
+        sent = RequestSent(
+            len(self.session.turns) + 1,
+            protocol=self.protocol,
+            method="POST",
+            url="sim:",
+            headers={},
+            body="{}",
+        )
         self.log.add(sent, ResponseStarted(200, {}))
 
 

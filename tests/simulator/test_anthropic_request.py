@@ -23,7 +23,6 @@ CALL = {"role": "assistant", "content": [USE]}
 RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "ok"}
 BODY: dict[str, Any] = {"model": "m", "max_tokens": 2000, "messages": [HI], "tools": [TOOL]}
 
-
 CALL_X = {"role": "assistant", "content": "x"}
 REDACTED = {"type": "redacted_thinking"}
 PIXEL = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
@@ -33,6 +32,12 @@ WEB = {"type": "web_search_20250305", "name": "web_search"}
 CALL_TWO = {"role": "assistant", "content": [{**USE, "id": "t2"}]}
 REAL_SIGNATURE = b64encode(b"\x12" + bytes(range(90))).decode()
 SIGNED = {"type": "thinking", "thinking": "Hm.", "signature": signature_of("Hm.")}
+
+UNION = ["string", "null"]
+THINKS = {"thinking": {"type": "adaptive"}}
+IMAGE = {"type": "image", "source": PIXEL}
+SEARCH = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+FOUND = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
 
 
 def turn(role: str, *content: Any) -> dict[str, Any]:
@@ -75,13 +80,6 @@ def many(count: int, kind: Any = "string", *, needed: bool = False) -> dict[str,
 
 def formed(schema: Any) -> dict[str, Any]:
     return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
-
-
-UNION = ["string", "null"]
-THINKS = {"thinking": {"type": "adaptive"}}
-IMAGE = {"type": "image", "source": PIXEL}
-SEARCH = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
-FOUND = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
 
 
 def asked(**changes: Any) -> ParsedRequest:

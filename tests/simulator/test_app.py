@@ -83,6 +83,30 @@ both = pytest.mark.parametrize("end", ENDS, ids=[end.name for end in ENDS])
 some = pytest.mark.parametrize("end", rest_slow(ENDS, 2), ids=[end.name for end in ENDS])
 """For what is long, and the same way at each end."""
 
+COUNTED = {"model": "m", "messages": [{"role": "user", "content": PROMPT}]}
+
+ANSWERS = {"http-204": 204, "redirect-N": 307, "html-200-as-sse": 200, "json-error-in-sse": 200}
+DIRTY = (
+    *("cut-after-N", "cut-bytes-N", "rst-after-N", "stall-after-N", "open-after-done"),
+    *("bad-chunk-size", "no-last-chunk", "complete-no-last-chunk", "short-body"),
+    *("http-500-stall", "gzip-lie"),
+)
+HEADLESS = (
+    *("close-at-once", "rst-at-once", "half-headers", "not-http", "giant-header-N"),
+    "stall-headers",
+)
+SMALL = {"gzip-bomb-N": "-2", "args-many-keys-N": "-300", "big-delta-N": "-1"}
+SILENT = ("stall-after-N", "http-500-stall", "open-after-done")
+MOMENT_S = 0.1
+
+WHOLE = (
+    *("utf8-split", "one-byte-chunks", "all-in-one", "drip", "gzip", "loop-same-id"),
+    *("tool-no-name", "id-missing", "id-empty", "id-duplicate", "id-odd"),
+)
+
+UNREAD = ("args-truncated", "args-array", "args-null", "args-nan")
+"""Calls that a provider cannot read itself: Ollama leaves them in the text, Gemini nowhere."""
+
 
 def talk(end: ProviderServer, *texts: str) -> dict[str, Any]:
     """What a body says of these texts, a person's and the model's in turn."""
@@ -315,9 +339,6 @@ def test_keys_paths_and_methods(
     assert CODECS[end.name].models(models.json())
 
 
-COUNTED = {"model": "m", "messages": [{"role": "user", "content": PROMPT}]}
-
-
 @pytest.mark.anyio
 @pytest.mark.parametrize(
     ("name", "method", "path", "body", "told"),
@@ -393,21 +414,6 @@ def test_the_front_page_names_the_base_urls_and_faults(simulator: str) -> None:
     text = httpx.get(simulator, timeout=30, verify=NO_TLS).text
     assert all(end.base in text for end in ENDS)
     assert "cut-after-N" in text
-
-
-ANSWERS = {"http-204": 204, "redirect-N": 307, "html-200-as-sse": 200, "json-error-in-sse": 200}
-DIRTY = (
-    *("cut-after-N", "cut-bytes-N", "rst-after-N", "stall-after-N", "open-after-done"),
-    *("bad-chunk-size", "no-last-chunk", "complete-no-last-chunk", "short-body"),
-    *("http-500-stall", "gzip-lie"),
-)
-HEADLESS = (
-    *("close-at-once", "rst-at-once", "half-headers", "not-http", "giant-header-N"),
-    "stall-headers",
-)
-SMALL = {"gzip-bomb-N": "-2", "args-many-keys-N": "-300", "big-delta-N": "-1"}
-SILENT = ("stall-after-N", "http-500-stall", "open-after-done")
-MOMENT_S = 0.1
 
 
 def expected_status(fault: FaultRow) -> int:
@@ -487,12 +493,6 @@ def test_a_fault_of_http_has_its_status_and_never_a_traceback(
     assert wrong == []
 
 
-WHOLE = (
-    *("utf8-split", "one-byte-chunks", "all-in-one", "drip", "gzip", "loop-same-id"),
-    *("tool-no-name", "id-missing", "id-empty", "id-duplicate", "id-odd"),
-)
-
-
 @some
 def test_without_a_stream_a_fault_is_played_on_the_body_or_refused(
     client: httpx.Client, end: ProviderServer
@@ -553,10 +553,6 @@ def test_broken_arguments_arrive_as_they_are(
     if end.name == "gemini" and fault in UNREAD:
         raw = ""
     assert raw_arguments(simulator, end, fault) == raw
-
-
-UNREAD = ("args-truncated", "args-array", "args-null", "args-nan")
-"""Calls that a provider cannot read itself: Ollama leaves them in the text, Gemini nowhere."""
 
 
 @both

@@ -44,6 +44,32 @@ DEEP = Tool(
     },
 )
 
+EVERY = pytest.mark.parametrize("protocol", CODECS)
+
+CHOICES = {
+    "auto": ToolChoice(),
+    "alone": ToolChoice(parallel=False),
+    "required": ToolChoice("required"),
+    "required alone": ToolChoice("required", parallel=False),
+    "none": ToolChoice("none"),
+    "one tool": ToolChoice("tool", "add_event"),
+    "some": ToolChoice(allowed=("get_weather", "ask_me")),
+    "required of some": ToolChoice("required", allowed=("get_weather", "ask_me")),
+    "none allowed": ToolChoice(allowed=()),
+}
+
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "strict": {"tools": (STRICT, WEATHER)},
+    "eager": {"tools": (EAGER, ADD_EVENT)},
+    "free-form": {"tools": (WRITER, ASK_ME)},
+    "deep schema": {"tools": (DEEP,)},
+    "no tools": {"tools": ()},
+    "many tools": {"tools": tuple(replace(WEATHER, name=f"tool_{n}") for n in range(60))},
+    "no system": {"system": ""},
+    "sampling": {"params": {"temperature": 0.5, "top_p": 0.9, "max_tokens": 100, "stop": ["x"]}},
+    "thinking": {"params": {"thinking": 2048, "max_tokens": 8000}},
+}
+
 
 def asked(talk: Talk) -> None:
     talk.prompt("How is the weather?")
@@ -130,7 +156,6 @@ STORIES: Mapping[str, Callable[[Talk], None]] = {
         *(cut_short, invented, in_the_background),
     )
 }
-EVERY = pytest.mark.parametrize("protocol", CODECS)
 
 
 @EVERY
@@ -149,19 +174,6 @@ def test_every_canonical_session_is_taken(protocol: str, story: str, stream: boo
         assert kinds.count(kind) == wanted.count(kind)
 
 
-CHOICES = {
-    "auto": ToolChoice(),
-    "alone": ToolChoice(parallel=False),
-    "required": ToolChoice("required"),
-    "required alone": ToolChoice("required", parallel=False),
-    "none": ToolChoice("none"),
-    "one tool": ToolChoice("tool", "add_event"),
-    "some": ToolChoice(allowed=("get_weather", "ask_me")),
-    "required of some": ToolChoice("required", allowed=("get_weather", "ask_me")),
-    "none allowed": ToolChoice(allowed=()),
-}
-
-
 @EVERY
 @pytest.mark.parametrize("name", CHOICES)
 def test_every_tool_choice_is_said_or_noted(protocol: str, name: str) -> None:
@@ -177,19 +189,6 @@ def test_every_tool_choice_is_said_or_noted(protocol: str, name: str) -> None:
     said = (read.choice.mode, read.choice.name, read.choice.parallel)
     if said != (choice.mode, choice.name, choice.parallel) and allowed:
         assert sent.notes, said
-
-
-SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    "strict": {"tools": (STRICT, WEATHER)},
-    "eager": {"tools": (EAGER, ADD_EVENT)},
-    "free-form": {"tools": (WRITER, ASK_ME)},
-    "deep schema": {"tools": (DEEP,)},
-    "no tools": {"tools": ()},
-    "many tools": {"tools": tuple(replace(WEATHER, name=f"tool_{n}") for n in range(60))},
-    "no system": {"system": ""},
-    "sampling": {"params": {"temperature": 0.5, "top_p": 0.9, "max_tokens": 100, "stop": ["x"]}},
-    "thinking": {"params": {"thinking": 2048, "max_tokens": 8000}},
-}
 
 
 @EVERY

@@ -33,6 +33,8 @@ MODELS = {
     "ollama": "simulated:8b",
 }
 
+FOLLOWING = "And the weather in Paris?"
+
 
 class Report(BaseModel):
     """The weather, as an answer."""
@@ -247,9 +249,6 @@ def test_openai_agents(simulator: str, protocol: str) -> None:
         assert (told.final_output.city, told.final_output.temperature) == ("Paris", 18)
 
     asyncio.run(all_of_it())
-
-
-FOLLOWING = "And the weather in Paris?"
 
 
 @pytest.mark.parametrize("way", ["session", "conversation", "previous"])

@@ -28,6 +28,26 @@ EITHER = {"type": "string", "description": "Path to the file (relative or absolu
 OPTIONAL_N = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
 PATH_AND_PAIR = {"file_path": WHOLE, "old_string": S, "new_string": S}
 
+FREE = Tool("apply_patch", "", FREEFORM, format={"type": "text"})
+
+FOLDERS = {
+    "qwen-code": "I'm currently working in the directory: /project\nHere is the folder structure",
+    "Copilot CLI": "* Current working directory: /project\n* Git repository root: none",
+    "Cline": "<env>\n4. Working Directory: /project\n</env>",
+    "pi": "<cwd>\n/project\n</cwd>",
+    "opencode": "Current working directory: /project",
+    "a list of paths, and of commands": "cwd=/project",
+}
+"""How the agents name their folder; nothing is between the system prompt's end and the prompt."""
+
+PROMPTS = {
+    # A prompt of several words on its command line is one in quotation marks.
+    "opencode": f'"{PROMPT}"',
+    "Copilot CLI": f"<current_datetime>2026-11-28T19:00:00Z</current_datetime>\n\n{PROMPT}",
+    "Cline": f'<user_input mode="act">{PROMPT}</user_input>',
+    "qwen-code": f"<system-reminder>See /etc/rules.md</system-reminder>\n{PROMPT}",
+}
+
 
 def obj(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties)[:1]}
@@ -59,7 +79,6 @@ LINED = tool("Read", "path", path=S)
 EXEC = tool("exec_command", "cmd", cmd=S, workdir=S)
 IMAGE = tool("view_image", "path", path=S)
 OLD_SHELL = tool("shell", "command", command={"type": "array", "items": S})
-FREE = Tool("apply_patch", "", FREEFORM, format={"type": "text"})
 AGENTS: dict[str, tuple[Tool, ...]] = {
     "Claude Code": (AGENT, BASH, EDIT, READ, tool("Write", "", file_path=S, content=S)),
     "Codex": (EXEC, tool("write_stdin", "session_id", session_id=S, chars=S), IMAGE),
@@ -124,22 +143,6 @@ AGENTS: dict[str, tuple[Tool, ...]] = {
         tool("run_commands", "commands", commands=some(S)),
     ),
     "a shell alone": (BASH,),
-}
-FOLDERS = {
-    "qwen-code": "I'm currently working in the directory: /project\nHere is the folder structure",
-    "Copilot CLI": "* Current working directory: /project\n* Git repository root: none",
-    "Cline": "<env>\n4. Working Directory: /project\n</env>",
-    "pi": "<cwd>\n/project\n</cwd>",
-    "opencode": "Current working directory: /project",
-    "a list of paths, and of commands": "cwd=/project",
-}
-"""How the agents name their folder; nothing is between the system prompt's end and the prompt."""
-PROMPTS = {
-    # A prompt of several words on its command line is one in quotation marks.
-    "opencode": f'"{PROMPT}"',
-    "Copilot CLI": f"<current_datetime>2026-11-28T19:00:00Z</current_datetime>\n\n{PROMPT}",
-    "Cline": f'<user_input mode="act">{PROMPT}</user_input>',
-    "qwen-code": f"<system-reminder>See /etc/rules.md</system-reminder>\n{PROMPT}",
 }
 
 
@@ -271,7 +274,16 @@ def test_the_end_has_the_requested_format_or_is_the_call_that_ends_a_run() -> No
         results(("d", "Edited.")),
     )
     format_ = {"format": {"schema": report}}
-    turn = CodingAgent().turn(ModelRequest("m", "", history, (READ, EDIT), ToolChoice(), format_))
+    turn = CodingAgent().turn(
+        ModelRequest(
+            "m",
+            system="",
+            messages=history,
+            tools=(READ, EDIT),
+            choice=ToolChoice(),
+            params=format_,
+        )
+    )
     assert turn is not None
     value = json.loads(turn.reply.text)
     assert "is now" in value["summary"]

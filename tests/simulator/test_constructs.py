@@ -36,6 +36,62 @@ from tests.tables import rest_slow
 
 STRICT_MODES = ("anthropic", "openai_chat", "openai_responses")
 
+ALIKE = 28
+"""From here on `many` repeats itself but for the number in the name."""
+
+HUNDREDS = 129
+"""Of more tools lint is asked for Gemini alone, whose cap is 512: it takes its time."""
+
+LOOSE = {**closed(**{f"p{n}": S for n in range(5)}), "required": []}
+UNIONS = closed(**{f"p{n}": {"anyOf": [S, NULL]} for n in range(4)})
+
+CACHE = {"type": "ephemeral"}
+
+OWN: list[tuple[str, Json, bool]] = [
+    ("anthropic", {"name": "look", "input_schema": closed(x=S)}, True),
+    ("anthropic", {"name": "look", "input_schema": closed(x=S), "inputSchema": {}}, False),
+    ("anthropic", {"name": "look", "input_schema": {"properties": {}}}, False),
+    ("anthropic", {"name": "look", "input_schema": True}, False),
+    ("anthropic", {"name": "look"}, False),
+    (
+        "anthropic",
+        {"name": "look", "input_schema": closed(), "defer_loading": True, "cache_control": CACHE},
+        False,
+    ),
+    ("anthropic", {"name": "look", "input_schema": closed(), "cache_control": CACHE}, True),
+    ("anthropic", {"name": "look", "input_schema": {"type": "object"}, "strict": True}, False),
+    ("openai_chat", {"type": "function", "function": {"name": "look"}}, True),
+    ("openai_chat", {"type": "function", "function": {"name": "look", "parameters": {}}}, True),
+    (
+        "openai_chat",
+        {"type": "function", "function": {"name": "look", "parameters": {"type": "string"}}},
+        False,
+    ),
+    ("openai_chat", {"type": "custom", "custom": {"name": "look"}}, True),
+    ("openai_responses", {"type": "function", "name": "look", "parameters": closed(x=S)}, True),
+    (
+        "openai_responses",
+        {"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": True},
+        False,
+    ),
+    ("openai_responses", {"type": "custom", "name": "look"}, True),
+    ("gemini", {"name": "look", "parametersJsonSchema": {"const": 1}}, True),
+    ("gemini", {"name": "look", "inputSchema": {}}, False),
+    ("gemini", {"name": "look", "parameters": {}, "parameters_json_schema": {}}, False),
+    # The name as the file has it, whatever our own form makes of it.
+    ("anthropic", {"name": "look up", "input_schema": closed(x=S)}, False),
+    ("openai_chat", {"type": "function", "function": {"name": "look up"}}, False),
+    ("openai_chat", {"type": "custom", "custom": {"name": "look up"}}, False),
+    ("openai_chat", {"function": {"name": "look"}}, False),
+    ("openai_responses", {"type": "function", "name": "look up", "parameters": closed()}, False),
+    ("gemini", {"name": "look up", "parametersJsonSchema": closed(x=S)}, False),
+    ("gemini", {"name": "look up", "parameters": closed(x=S)}, False),
+]
+
+RECORDED = Path(__file__).parents[2] / os.environ.get(
+    "PLAYGROUND_RECORDINGS", "../shared/recordings"
+)
+
 
 def sent(protocol: str, *tools: Tool, model: str = "m") -> WireRequest:
     """What our encoder sends with these tools."""
@@ -169,15 +225,6 @@ def many(count: int, **changes: Any) -> list[Tool]:
     ]
 
 
-ALIKE = 28
-"""From here on `many` repeats itself but for the number in the name."""
-HUNDREDS = 129
-"""Of more tools lint is asked for Gemini alone, whose cap is 512: it takes its time."""
-
-LOOSE = {**closed(**{f"p{n}": S for n in range(5)}), "required": []}
-UNIONS = closed(**{f"p{n}": {"anyOf": [S, NULL]} for n in range(4)})
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("tools", "refused"),
@@ -211,9 +258,6 @@ def test_several_tools_in_one_request(tools: list[Tool], refused: str) -> None:
 
 
 # Files in a protocol's own form are judged as they stand.
-
-
-CACHE = {"type": "ephemeral"}
 
 
 def taken(protocol: str, entry: Any, model: str = "m") -> BadRequest | None:
@@ -316,48 +360,6 @@ def test_gemini_parameters_are_judged_as_they_stand(parameters: Any, sound: bool
     check_sources(answer, refused)
 
 
-OWN: list[tuple[str, Json, bool]] = [
-    ("anthropic", {"name": "look", "input_schema": closed(x=S)}, True),
-    ("anthropic", {"name": "look", "input_schema": closed(x=S), "inputSchema": {}}, False),
-    ("anthropic", {"name": "look", "input_schema": {"properties": {}}}, False),
-    ("anthropic", {"name": "look", "input_schema": True}, False),
-    ("anthropic", {"name": "look"}, False),
-    (
-        "anthropic",
-        {"name": "look", "input_schema": closed(), "defer_loading": True, "cache_control": CACHE},
-        False,
-    ),
-    ("anthropic", {"name": "look", "input_schema": closed(), "cache_control": CACHE}, True),
-    ("anthropic", {"name": "look", "input_schema": {"type": "object"}, "strict": True}, False),
-    ("openai_chat", {"type": "function", "function": {"name": "look"}}, True),
-    ("openai_chat", {"type": "function", "function": {"name": "look", "parameters": {}}}, True),
-    (
-        "openai_chat",
-        {"type": "function", "function": {"name": "look", "parameters": {"type": "string"}}},
-        False,
-    ),
-    ("openai_chat", {"type": "custom", "custom": {"name": "look"}}, True),
-    ("openai_responses", {"type": "function", "name": "look", "parameters": closed(x=S)}, True),
-    (
-        "openai_responses",
-        {"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": True},
-        False,
-    ),
-    ("openai_responses", {"type": "custom", "name": "look"}, True),
-    ("gemini", {"name": "look", "parametersJsonSchema": {"const": 1}}, True),
-    ("gemini", {"name": "look", "inputSchema": {}}, False),
-    ("gemini", {"name": "look", "parameters": {}, "parameters_json_schema": {}}, False),
-    # The name as the file has it, whatever our own form makes of it.
-    ("anthropic", {"name": "look up", "input_schema": closed(x=S)}, False),
-    ("openai_chat", {"type": "function", "function": {"name": "look up"}}, False),
-    ("openai_chat", {"type": "custom", "custom": {"name": "look up"}}, False),
-    ("openai_chat", {"function": {"name": "look"}}, False),
-    ("openai_responses", {"type": "function", "name": "look up", "parameters": closed()}, False),
-    ("gemini", {"name": "look up", "parametersJsonSchema": closed(x=S)}, False),
-    ("gemini", {"name": "look up", "parameters": closed(x=S)}, False),
-]
-
-
 @pytest.mark.parametrize(("protocol", "entry", "sound"), OWN)
 def test_other_forms_are_judged_as_they_stand(protocol: str, entry: Json, sound: bool) -> None:
     one = tool(closed(x=S), format={"type": "text"} if entry.get("type") == "custom" else None)
@@ -369,10 +371,6 @@ def test_other_forms_are_judged_as_they_stand(protocol: str, entry: Json, sound:
 
 
 # What real ones took is taken here.
-
-RECORDED = Path(__file__).parents[2] / os.environ.get(
-    "PLAYGROUND_RECORDINGS", "../shared/recordings"
-)
 
 
 def recorded() -> Iterator[tuple[str, str, list[Any]]]:

@@ -46,6 +46,12 @@ DECLARED: list[Any] = [
 ]
 THREE, TWO = "gemini-3-simulated", "gemini-2.5-simulated"
 
+STAMP = IdSource("seed", 1)
+
+REPLY = ModelReply(
+    (ReplyBlock("thinking", "Hm."), ReplyBlock("text", "Grüße\n\n世界"), call("f", '{"x": 1.50}'))
+)
+
 
 @pytest.fixture
 def client(simulator: str) -> Iterator[genai.Client]:
@@ -144,8 +150,6 @@ def test_a_key_may_stand_in_the_query_and_a_stream_be_an_array(simulator: str) -
 
 # What goes out, byte for byte.
 
-STAMP = IdSource("seed", 1)
-
 
 def asked(model: str = THREE, **more: Any) -> ParsedRequest:
     request = ModelRequest(
@@ -162,11 +166,6 @@ def both(reply: ModelReply, **more: Any) -> list[bytes]:
         b"".join(frame.data for frame in frames(reply, array, STAMP)),
         whole(reply, asked(**more), STAMP),
     ]
-
-
-REPLY = ModelReply(
-    (ReplyBlock("thinking", "Hm."), ReplyBlock("text", "Grüße\n\n世界"), call("f", '{"x": 1.50}'))
-)
 
 
 def test_three_forms_of_one_answer_say_the_same() -> None:

@@ -19,6 +19,10 @@ REAL = b64encode(bytes(range(90))).decode()
 TEXT = {"text": "and?"}
 FOREIGN = b64encode(b"another server").decode()
 
+COUNT = "number of function response parts is equal to the number of function call parts"
+
+JSON = {"responseMimeType": "application/json"}
+
 
 def fc(name: str = "f", signature: str | None = OWN, **more: Any) -> dict[str, Any]:
     part: dict[str, Any] = {"functionCall": {"name": name, "args": {}, **more}}
@@ -64,12 +68,6 @@ FG = declared({"name": "f"}, {"name": "g"})
 def asked(of: str = "gemini-3-x", method: str = "generateContent", **changes: Any) -> ParsedRequest:
     body = {key: item for key, item in {"contents": [HI], **changes}.items() if item is not None}
     return parse(json.dumps(body).encode(), {}, f"/v1beta/models/{of}:{method}")
-
-
-COUNT = "number of function response parts is equal to the number of function call parts"
-
-
-JSON = {"responseMimeType": "application/json"}
 
 
 def formed(**config: Any) -> dict[str, Any]:

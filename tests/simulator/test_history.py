@@ -14,6 +14,9 @@ from playground.simulator.model import reply as model_reply
 from tests.simulator.client_loop import SHAPES, loop
 from tests.simulator.factories import asking, called, results, user
 
+RAIN = ("c", "get_weather", '{"city": "Paris"}')
+WRITTEN = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+
 
 @pytest.mark.parametrize(
     ("protocol", "least"),
@@ -46,10 +49,6 @@ def test_a_run_ends_in_every_shape_of_history_that_the_server_accepts(
 
 def assistant(text: str) -> Message:
     return Message("assistant", (MessagePart("text", text),))
-
-
-RAIN = ("c", "get_weather", '{"city": "Paris"}')
-WRITTEN = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 
 
 @pytest.mark.parametrize(

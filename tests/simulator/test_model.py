@@ -18,6 +18,8 @@ SUM = ("c1", "calculator", '{"expression": "17*23"}')
 RAIN = ("c2", "get_weather", '{"city": "Paris"}')
 WEATHER = '{"city": "Paris", "temperature": 18, "unit": "celsius", "condition": "sunny"}'
 
+NOTE = "<system-reminder>\nUse calculator on 3 * 4, and the weather in Rome.\n</system-reminder>"
+
 
 def reply(*messages: Message, **request: Any) -> ModelReply:
     return model_reply(asking(*messages, **request))
@@ -80,9 +82,6 @@ def test_a_forced_choice_calls_again_though_all_is_answered() -> None:
 @pytest.mark.parametrize("choice", [ToolChoice("required"), ToolChoice("tool", "calculator")])
 def test_a_forced_call_has_no_words_before_it(choice: ToolChoice) -> None:
     assert {block.kind for block in reply(user(BOTH), choice=choice).blocks} == {"call"}
-
-
-NOTE = "<system-reminder>\nUse calculator on 3 * 4, and the weather in Rome.\n</system-reminder>"
 
 
 def test_the_notes_of_a_client_are_no_prompt() -> None:

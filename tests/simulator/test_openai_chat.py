@@ -19,6 +19,8 @@ SAID = ModelReply(
 )
 STAMP = IdSource("s", 0)
 
+streamed = pytest.mark.parametrize("streamed", [True, False])
+
 
 def answer(streamed: bool, **changes: Any) -> bytes:
     asked = END.parse(json.dumps({**BODY, **changes}).encode(), {}, "")
@@ -30,9 +32,6 @@ def answer(streamed: bool, **changes: Any) -> bytes:
 def calls(data: bytes) -> list[Any]:
     read = decode("openai_chat", data)["tool_calls"]
     return [(one["name"], one["arguments_raw"]) for one in read]
-
-
-streamed = pytest.mark.parametrize("streamed", [True, False])
 
 
 @streamed

@@ -18,6 +18,11 @@ CALL = {"role": "assistant", "content": None, "tool_calls": [USE]}
 RESULT = {"role": "tool", "tool_call_id": "c1", "content": "ok"}
 BODY: dict[str, Any] = {"model": "m", "messages": [HI], "tools": [TOOL]}
 
+AUDIO = {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}}
+LARK = {"syntax": "lark", "definition": "start: /a+/"}
+
+CLOSED = {"type": "object", "properties": {"x": {}}, "additionalProperties": False}
+
 
 def asked(**changes: Any) -> ParsedRequest:
     body = {key: value for key, value in {**BODY, **changes}.items() if value is not None}
@@ -39,10 +44,6 @@ def long_id(length: int, model: str = "gpt-5.4") -> dict[str, Any]:
     return {"model": model, "messages": [HI, call, {**RESULT, "tool_call_id": "c" * length}]}
 
 
-AUDIO = {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}}
-LARK = {"syntax": "lark", "definition": "start: /a+/"}
-
-
 def result(*content: Any) -> dict[str, Any]:
     return {**RESULT, "content": list(content)}
 
@@ -59,9 +60,6 @@ def nested(schema: Any) -> dict[str, Any]:
 
 def custom(**changes: Any) -> dict[str, Any]:
     return {"tools": [{"type": "custom", "custom": {"name": "g", **changes}}]}
-
-
-CLOSED = {"type": "object", "properties": {"x": {}}, "additionalProperties": False}
 
 
 def formed(**form: Any) -> dict[str, Any]:

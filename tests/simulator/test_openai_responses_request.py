@@ -24,6 +24,20 @@ SEAL = sealed("x")
 THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": SEAL}
 BODY: dict[str, Any] = {"model": "m", "input": [HI], "tools": [TOOL, FREE], "store": False}
 
+AROUND = {
+    "type": "json_schema",
+    "name": "n",
+    "schema": {
+        "type": "object",
+        "properties": {"x": {"type": "string", "pattern": "^(?!a)b"}},
+        "required": ["x"],
+        "additionalProperties": False,
+    },
+}
+OPEN = {"type": "object", "properties": {}}
+CLOSED = {"type": "object", "properties": {"x": {}}, "additionalProperties": False}
+NESTED = {**CLOSED, "properties": {"x": OPEN}, "required": ["x"]}
+
 
 def asked(**changes: Any) -> ParsedRequest:
     body = {key: value for key, value in {**BODY, **changes}.items() if value is not None}
@@ -40,21 +54,6 @@ def tool(**changes: Any) -> dict[str, Any]:
 
 def image(url: Any) -> dict[str, Any]:
     return {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": url}]}]}
-
-
-AROUND = {
-    "type": "json_schema",
-    "name": "n",
-    "schema": {
-        "type": "object",
-        "properties": {"x": {"type": "string", "pattern": "^(?!a)b"}},
-        "required": ["x"],
-        "additionalProperties": False,
-    },
-}
-OPEN = {"type": "object", "properties": {}}
-CLOSED = {"type": "object", "properties": {"x": {}}, "additionalProperties": False}
-NESTED = {**CLOSED, "properties": {"x": OPEN}, "required": ["x"]}
 
 
 @pytest.mark.parametrize(

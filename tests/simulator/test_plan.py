@@ -16,16 +16,6 @@ from tests.simulator.factories import DAY, INT, SHELF, TWO, B, N, S, one_of, som
 
 Call = tuple[str, dict[str, Any]]
 
-
-def planned(
-    prompt: str, tools: tuple[Tool, ...] = SHELF, last: MessagePart | None = None
-) -> list[Call]:
-    calls = planned_calls(prompt, tools, last)
-    for call in calls:
-        jsonschema_rs.validate(dict(call.tool.parameters), dict(call.arguments))
-    return [(call.tool.name, dict(call.arguments)) for call in calls]
-
-
 PROMPTS: list[tuple[str, list[Call]]] = [
     (
         "What is 17*23, and the weather in Paris?",
@@ -113,12 +103,6 @@ PROMPTS: list[tuple[str, list[Call]]] = [
     ("Who are you?", []),
 ]
 
-
-@pytest.mark.parametrize(("prompt", "calls"), PROMPTS, ids=[prompt[:40] for prompt, _ in PROMPTS])
-def test_a_prompt_becomes_the_calls_a_person_would_expect(prompt: str, calls: list[Call]) -> None:
-    assert planned(prompt) == calls
-
-
 DEMO_CALLS: dict[str, list[Call]] = {
     "two-calls": PROMPTS[0][1],
     "progress": [("slow_report", {"topic": "tides"})],
@@ -129,6 +113,20 @@ DEMO_CALLS: dict[str, list[Call]] = {
         ("get_weather", {"city": "Lisbon"}),
     ],
 }
+
+
+def planned(
+    prompt: str, tools: tuple[Tool, ...] = SHELF, last: MessagePart | None = None
+) -> list[Call]:
+    calls = planned_calls(prompt, tools, last)
+    for call in calls:
+        jsonschema_rs.validate(dict(call.tool.parameters), dict(call.arguments))
+    return [(call.tool.name, dict(call.arguments)) for call in calls]
+
+
+@pytest.mark.parametrize(("prompt", "calls"), PROMPTS, ids=[prompt[:40] for prompt, _ in PROMPTS])
+def test_a_prompt_becomes_the_calls_a_person_would_expect(prompt: str, calls: list[Call]) -> None:
+    assert planned(prompt) == calls
 
 
 def test_each_demo_makes_its_calls() -> None:

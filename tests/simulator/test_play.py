@@ -13,6 +13,12 @@ from playground.simulator.app import FrameResponse, SimulatorPace
 
 pytestmark = pytest.mark.anyio
 
+ABC = [
+    OutgoingFrame(b"a", 0.3, "start"),
+    OutgoingFrame(b"b", 0.02, "text"),
+    OutgoingFrame(b"c", 0.01, "text"),
+]
+
 
 async def played(
     frames: list[OutgoingFrame], factor: float = 1.0, *, gone: bool = False
@@ -40,13 +46,6 @@ async def played(
 
 def bodies(sent: list[Any]) -> list[bytes]:
     return [message["body"] for message in sent if message["type"] == "http.response.body"]
-
-
-ABC = [
-    OutgoingFrame(b"a", 0.3, "start"),
-    OutgoingFrame(b"b", 0.02, "text"),
-    OutgoingFrame(b"c", 0.01, "text"),
-]
 
 
 async def test_each_frame_goes_out_alone_after_its_pause() -> None:

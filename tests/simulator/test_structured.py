@@ -52,6 +52,17 @@ GEMINI_REPORT = {
 CHAT = {"model": "m", "messages": [{"role": "user", "content": PROMPT}]}
 GEMINI = {"contents": [{"role": "user", "parts": [{"text": PROMPT}]}]}
 
+RAIN = ("c1", "get_weather", '{"city": "Paris"}')
+SAID = '{"temperature": 18, "unit": "celsius", "condition": "sunny"}'
+FINAL = Tool("final_result", "The final response which ends this conversation.", REPORT)
+OTHER = Tool("WeatherReport", "A report on the weather.", REPORT)
+END = Tool(
+    "final_answer",
+    "Provides a final answer to the given problem.",
+    {"type": "object", "properties": {"answer": {}}, "required": ["answer"]},
+)
+FORCED = ToolChoice("required")
+
 
 def gemini(**config: Any) -> dict[str, Any]:
     return {**GEMINI, "generationConfig": {"responseMimeType": "application/json", **config}}
@@ -180,17 +191,6 @@ def test_words_stay_words(end: str, body: dict[str, Any]) -> None:
 
 
 # What is said in the form, and what is called until then.
-
-RAIN = ("c1", "get_weather", '{"city": "Paris"}')
-SAID = '{"temperature": 18, "unit": "celsius", "condition": "sunny"}'
-FINAL = Tool("final_result", "The final response which ends this conversation.", REPORT)
-OTHER = Tool("WeatherReport", "A report on the weather.", REPORT)
-END = Tool(
-    "final_answer",
-    "Provides a final answer to the given problem.",
-    {"type": "object", "properties": {"answer": {}}, "required": ["answer"]},
-)
-FORCED = ToolChoice("required")
 
 
 def reply(*messages: Message, **request: Any) -> ModelReply:

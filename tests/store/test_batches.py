@@ -34,7 +34,17 @@ from tests.store.test_log import summary
 
 pytestmark = pytest.mark.anyio
 
-ROW = BatchRow("b1", "d", "name", '{"cases": []}', 2, "running", "", 10, 10)
+ROW = BatchRow(
+    "b1",
+    digest="d",
+    name="name",
+    body='{"cases": []}',
+    runs=2,
+    state="running",
+    why="",
+    created_ms=10,
+    updated_ms=10,
+)
 FIRST: RunPlace = ("c \ud800", "base", "m", 1)
 STORED: RunPlace = ("c ?", "base", "m", 1)
 SECOND: RunPlace = ("c", "base", "m", 2)

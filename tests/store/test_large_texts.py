@@ -36,8 +36,9 @@ PARTS = [
     for number, text in enumerate([*TEXTS, *TEXTS])
 ]
 
-
-SUMMARY = Summary("s", "S", 1, 1, "idle", "m", 0, 0)
+SUMMARY = Summary(
+    "s", title="S", created_ms=1, updated_ms=1, state="idle", model="m", calls=0, waiting=0
+)
 
 
 async def indexed(database: Database) -> list[tuple[object, ...]]:
@@ -75,7 +76,18 @@ async def test_large_texts_are_read_as_they_were_written(
     async with opened(tmp_path / "a.db") as database:
         log = await Log.open(database)
         await log.append(WriteBatch("s", events, summary=SUMMARY))
-        child = Summary("t", "T", 1, 1, "idle", "m", 0, 0, parent="s", parent_seq=9)
+        child = Summary(
+            "t",
+            title="T",
+            created_ms=1,
+            updated_ms=1,
+            state="idle",
+            model="m",
+            calls=0,
+            waiting=0,
+            parent="s",
+            parent_seq=9,
+        )
         await log.append(WriteBatch("t", summary=child, copied=Copied("s", 9, 0)))
         assert await log.events("s") == events
         assert await log.events("s", 4, limit=3) == events[4:7]

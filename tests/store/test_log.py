@@ -40,7 +40,16 @@ EVENTS = logged(
 
 
 def summary(session: str, at_ms: int = 1, title: str = "") -> Summary:
-    return Summary(session, title, at_ms, at_ms, "idle", "m", 0, 0)
+    return Summary(
+        session,
+        title=title,
+        created_ms=at_ms,
+        updated_ms=at_ms,
+        state="idle",
+        model="m",
+        calls=0,
+        waiting=0,
+    )
 
 
 async def test_there_and_back(tmp_path: Path) -> None:

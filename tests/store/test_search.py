@@ -34,7 +34,17 @@ def says(prompt: str, answer: str = "hi") -> list[Event]:
 
 
 async def kept(log: Log, name: str, events: list[Event], at_ms: int, **changes: object) -> None:
-    summary = Summary(name, name.title(), at_ms, at_ms, "idle", "m-1", 0, 0, profile="p")
+    summary = Summary(
+        name,
+        title=name.title(),
+        created_ms=at_ms,
+        updated_ms=at_ms,
+        state="idle",
+        model="m-1",
+        calls=0,
+        waiting=0,
+        profile="p",
+    )
     values = {**vars(summary), **changes}
     await log.append(WriteBatch(name, logged(*events), summary=Summary(**values)))
 
@@ -49,7 +59,17 @@ async def database(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Da
         await kept(log, "tool", tool, YEAR + DAY, state="failed", model="m-2")
         await kept(log, "odd", says("lone \ud800 surrogate \x02 mark"), YEAR + 2 * DAY, own=False)
         copied = Copied("old", 4, 1)
-        fork = Summary("fork", "Refund it", YEAR, YEAR + 3 * DAY, "idle", "m-1", 0, 0, parent="old")
+        fork = Summary(
+            "fork",
+            title="Refund it",
+            created_ms=YEAR,
+            updated_ms=YEAR + 3 * DAY,
+            state="idle",
+            model="m-1",
+            calls=0,
+            waiting=0,
+            parent="old",
+        )
         await log.append(WriteBatch("fork", summary=fork, copied=copied))
         await marks.pin(made, "tool", 1)
         await marks.archive(made, "odd", 1)

@@ -33,7 +33,9 @@ from tests.store.test_database import opened
 pytestmark = pytest.mark.anyio
 
 TEXTS = ("", " Paris", 'a "quoted" \\ one', "漢字 😀", "\ud83d", "\ude00", "\n\0", "long " * 9)
-SUMMARY = Summary("s", "S", 1, 1, "idle", "m", 0, 0)
+SUMMARY = Summary(
+    "s", title="S", created_ms=1, updated_ms=1, state="idle", model="m", calls=0, waiting=0
+)
 
 
 def some_events(chance: Random, count: int) -> list[Logged]:

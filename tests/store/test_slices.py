@@ -33,7 +33,9 @@ from tests.store.test_large_texts import shortened
 
 pytestmark = pytest.mark.anyio
 
-SUMMARY = Summary("s", "S", 1, 1, "idle", "m", 0, 0)
+SUMMARY = Summary(
+    "s", title="S", created_ms=1, updated_ms=1, state="idle", model="m", calls=0, waiting=0
+)
 HALVES = "\ud83d\ude00 two halves of a character"
 
 TEXTS = st.text(st.characters(), max_size=12) | st.text('ab"\\,:{}[]\n\ud83d\ude00é漢', max_size=90)
@@ -47,6 +49,11 @@ JSON = st.builds(
     lambda value, ascii_only: json.dumps(value, ensure_ascii=ascii_only), VALUES, st.booleans()
 )
 BODIES = JSON | LONG_TEXTS | st.just("") | st.just(HALVES)
+
+TOOLS = [
+    {"name": f"tool_{n}", "schema": {f"p_{n}_{m}": {"enum": ["a", "b"]} for m in range(9)}}
+    for n in range(30)
+]
 
 
 @st.composite
@@ -63,7 +70,9 @@ def sequences(draw: st.DrawFn) -> list[str]:
 
 def requests(bodies: Sequence[str], first: int = 1) -> list[Logged]:
     """A request for each of `bodies`, from seq `first` on."""
-    sent = RequestSent(1, "anthropic", "POST", "http://x/v1", {}, "", "m")
+    sent = RequestSent(
+        1, protocol="anthropic", method="POST", url="http://x/v1", headers={}, body="", model="m"
+    )
     events = [
         replace(sent, recording=number, body=body, headers={"body": '"', "n": str(number // 3)})
         for number, body in enumerate(bodies, 1)
@@ -141,7 +150,18 @@ async def test_any_bodies_are_read_as_they_were_sent(
             assert await log.events("s") == await log.opening("s") == events
             for after in range(len(events)):
                 assert await log.events("s", after, limit=1) == events[after : after + 1]
-            child = Summary("t", "T", 1, 1, "idle", "m", 0, 0, parent="s", parent_seq=forked)
+            child = Summary(
+                "t",
+                title="T",
+                created_ms=1,
+                updated_ms=1,
+                state="idle",
+                model="m",
+                calls=0,
+                waiting=0,
+                parent="s",
+                parent_seq=forked,
+            )
             further = requests(bodies[::-1], forked + 1)
             copied = Copied("s", forked, 0)
             await log.append(WriteBatch("t", further[:1], summary=child, copied=copied))
@@ -183,12 +203,6 @@ def no_json(messages: list[str]) -> str:
 
 def cut_off(messages: list[str]) -> str:
     return anthropic(messages)[: -len(json.dumps(TOOLS)) // 2] + '"'
-
-
-TOOLS = [
-    {"name": f"tool_{n}", "schema": {f"p_{n}_{m}": {"enum": ["a", "b"]} for m in range(9)}}
-    for n in range(30)
-]
 
 
 @pytest.mark.parametrize("body_of", [anthropic, tools_first, growing_text, no_json, cut_off])

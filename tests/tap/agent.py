@@ -73,14 +73,14 @@ class FakeAgent:
             self.sessions,
             AgentRequest(
                 self.tap,
-                "anthropic",
-                "POST",
-                b"/v1/messages?beta=true",
-                [*KIND, *((k.encode(), v.encode()) for k, v in self.ids.items())],
-                json.dumps(body).encode(),
-                "https://api.anthropic.com/v1/messages?beta=true",
-                UPSTREAM,
-                self.sessions.engine.sessions.clock(),
+                door="anthropic",
+                method="POST",
+                target=b"/v1/messages?beta=true",
+                headers=[*KIND, *((k.encode(), v.encode()) for k, v in self.ids.items())],
+                body=json.dumps(body).encode(),
+                url="https://api.anthropic.com/v1/messages?beta=true",
+                profile=UPSTREAM,
+                at_ms=self.sessions.engine.sessions.clock(),
             ),
         )
 

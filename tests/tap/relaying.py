@@ -38,6 +38,8 @@ AGENT_KEY = "sk-of-the-agent-0123456789"
 
 WAIT_S = 30.0
 
+Play = Callable[["Provider", asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -169,9 +171,6 @@ async def ask(
         return await client.answer(most)
 
 
-Play = Callable[["Provider", asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
 @dataclass
 class Provider:
     """A server that does what the test says. `heads` and `bodies` are what came; `arrived` is set
@@ -287,7 +286,9 @@ class Place:
     ) -> Answer:
         """Ask the raw provider through its tap."""
         target = self.target("openai", behind, "raw")
-        return await ask(port or self.port, method, target, headers, body, most)
+        return await ask(
+            port or self.port, method=method, target=target, headers=headers, body=body, most=most
+        )
 
 
 @dataclass
@@ -359,15 +360,15 @@ async def placed(folder: Path) -> AsyncIterator[Place]:
             twins = (port_of(first), port_of(second))
             yield Place(
                 engine,
-                port,
-                port_of(observed_url),
-                provider,
-                twins,
-                made,
-                exchanges,
-                site.taps,
-                app,
-                observed,
+                port=port,
+                observed=port_of(observed_url),
+                provider=provider,
+                twins=twins,
+                secrets=made,
+                exchanges=exchanges,
+                taps=site.taps,
+                app=app,
+                door=observed,
             )
             site.close()
     finally:

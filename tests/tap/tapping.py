@@ -127,7 +127,17 @@ class Tapping:
         names = [(name.encode(), value.encode()) for name, value in self.headers.items()]
         return AgentExchange(
             self._sessions,
-            AgentRequest(self.tap, "anthropic", "POST", target, names, body, url, upstream, 0),
+            AgentRequest(
+                self.tap,
+                door="anthropic",
+                method="POST",
+                target=target,
+                headers=names,
+                body=body,
+                url=url,
+                profile=upstream,
+                at_ms=0,
+            ),
         )
 
     @asynccontextmanager

@@ -42,7 +42,6 @@ from tests.waiting import wait_while_running
 
 pytestmark = pytest.mark.anyio
 
-
 OSLO, ROME, BERN = (
     {"name": "get_weather", "arguments": {"city": c}} for c in ("Oslo", "Rome", "Bern")
 )
@@ -59,8 +58,50 @@ WORK = scenario(
     )
 )
 
-
 IDS = re.compile(r"(?:toolu_|call_|chatcmpl-)\w+")
+
+MALFORMED = scenario(
+    json.dumps(
+        {
+            "turns": [
+                {"text": "I look.", "calls": [{**OSLO, "arguments": '{"city": "Os'}]},
+                *({"text": f"Answer {n}."} for n in range(12)),
+            ]
+        }
+    )
+)
+
+SAME = scenario(
+    json.dumps({"turns": [{"text": "I look.", "calls": [OSLO]}, *({"text": "Rain."},) * 4]})
+)
+
+AGAIN = scenario(
+    json.dumps({"turns": [{"text": f"Look {n}.", "calls": [OSLO]} for n in range(14)]})
+)
+
+CUT = scenario(
+    json.dumps(
+        {
+            "turns": [
+                {"text": "I look.", "calls": [OSLO]},
+                {"text": "Rain.", "faults": ["http-429-then-ok-2"]},
+            ]
+        }
+    )
+)
+
+GO = {"role": "user", "content": "Go."}
+
+STALLS = scenario(
+    json.dumps(
+        {
+            "turns": [
+                {"text": "I look.", "calls": [OSLO]},
+                {"text": "Rain.", "faults": ["stall-after-1"]},
+            ]
+        }
+    )
+)
 
 
 async def answered(engine: Engine, session_id: str, *calls: str) -> None:
@@ -136,18 +177,6 @@ async def test_ten_turns_later_the_provider_has_what_it_would_have(
     assert first.end is not None
     assert first.end.usage.output_tokens == sum(usage.output_tokens or 0 for usage in usages)
     assert first.end.usage.input_tokens == usages[-1].input_tokens
-
-
-MALFORMED = scenario(
-    json.dumps(
-        {
-            "turns": [
-                {"text": "I look.", "calls": [{**OSLO, "arguments": '{"city": "Os'}]},
-                *({"text": f"Answer {n}."} for n in range(12)),
-            ]
-        }
-    )
-)
 
 
 @pytest.mark.parametrize("protocol", rest_slow(("openai_chat", "openai_responses", "anthropic")))
@@ -246,11 +275,6 @@ async def test_what_the_agent_no_longer_has_is_not_put_back_and_the_page_says_so
     assert sum("no longer in the agent's history" in mark for mark in marks) == 1
 
 
-SAME = scenario(
-    json.dumps({"turns": [{"text": "I look.", "calls": [OSLO]}, *({"text": "Rain."},) * 4]})
-)
-
-
 async def test_of_an_answer_that_comes_again_where_its_agent_went_back_the_later_is_put_back(
     tmp_path: Path,
 ) -> None:
@@ -304,11 +328,6 @@ async def test_a_forced_call_that_is_answered_forces_no_other(
     assert (len(own.turns), own.state, list(own.calls())) == (1, "idle", [])
 
 
-AGAIN = scenario(
-    json.dumps({"turns": [{"text": f"Look {n}.", "calls": [OSLO]} for n in range(14)]})
-)
-
-
 @pytest.mark.slow
 async def test_of_one_answer_ten_requests_are_made_here(tmp_path: Path) -> None:
     async with both(tmp_path, "anthropic", AGAIN) as (agent, door):
@@ -328,18 +347,6 @@ async def test_of_one_answer_ten_requests_are_made_here(tmp_path: Path) -> None:
     assert [text for _, text in results_in("anthropic", session.turns[-1].request.body)] == [
         f"Rain in {number}.1." for number in range(1, 12)
     ]
-
-
-CUT = scenario(
-    json.dumps(
-        {
-            "turns": [
-                {"text": "I look.", "calls": [OSLO]},
-                {"text": "Rain.", "faults": ["http-429-then-ok-2"]},
-            ]
-        }
-    )
-)
 
 
 async def test_an_answer_that_cannot_go_on_is_cut_and_its_retry_goes_on(tmp_path: Path) -> None:
@@ -513,9 +520,6 @@ async def test_where_the_provider_keeps_the_history_the_next_request_follows_the
     ]
 
 
-GO = {"role": "user", "content": "Go."}
-
-
 def called(name: str) -> dict[str, Any]:
     (item,) = json.loads(responded("", name))["output"]
     return dict(item)
@@ -648,18 +652,6 @@ async def until(engine: Engine, holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
         while not holds():
             await sessions.wait(sessions.position, sessions.list_version, 30)
-
-
-STALLS = scenario(
-    json.dumps(
-        {
-            "turns": [
-                {"text": "I look.", "calls": [OSLO]},
-                {"text": "Rain.", "faults": ["stall-after-1"]},
-            ]
-        }
-    )
-)
 
 
 @pytest.mark.parametrize("how", ["stop", "leave"])

@@ -35,32 +35,7 @@ from tests.tap.relaying import (
 
 pytestmark = pytest.mark.anyio
 
-
-@pytest.fixture(scope="module")
-async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place]:
-    async with placed(tmp_path_factory.mktemp("tap")) as made:
-        yield made
-
-
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
-
-
-async def at(place: Place, target: bytes, *headers: tuple[bytes, bytes]) -> Answer:
-    place.provider.says(OK)
-    return await ask(place.port, "GET", target, headers)
-
-
-async def test_the_secret_stands_in_the_header_or_in_the_path(place: Place) -> None:
-    """It goes no further than here."""
-    secret = place.secrets["raw"]
-    for target, headers in (
-        (b"/tap/openai/v1/models", [(HEADER, secret)]),
-        (b"/tap/" + secret + b"/openai/v1/models", []),
-        (b"/tap/" + secret + b"/openai/v1/models", [(HEADER, secret)]),
-    ):
-        assert (await at(place, target, *headers)).status == 200
-        assert secret not in place.provider.heads[0]
-
 
 REFUSED = {
     "no secret": (b"/tap/openai/v1/models", [], 401),
@@ -83,21 +58,9 @@ REFUSED = {
     "another protocol": (b"/tap/SECRET/anthropic/v1/messages", [], 404),
 }
 
-
-@pytest.mark.parametrize("name", REFUSED)
-async def test_a_request_that_is_not_ours_is_refused(place: Place, name: str) -> None:
-    target, headers, status = REFUSED[name]
-    got = await at(place, target.replace(b"SECRET", place.secrets["raw"]), *headers)
-    assert got.status == status
-    assert got.clean
-    assert dict(got.headers)[b"content-type"] == b"application/json"
-    assert json.loads(got.body)
-    assert got.headers[-len(ISOLATING) :] == list(ISOLATING)
-    assert place.provider.heads == []
-
-
 TYPED = (b"sec-fetch-site", b"none")
 """No page has asked, but for an extension's or the user: an address that was typed, a bookmark."""
+
 EMPTY = (b"sec-fetch-dest", b"empty")
 DESTINATIONS = (
     *(b"document", b"iframe", b"frame", b"fencedframe", b"nested-document", b"embed", b"object"),
@@ -118,6 +81,96 @@ BROWSERS: dict[str, Headers] = {
     "one that is logged in to another playground": [(b"cookie", b"playground_1=x")],
     **{f"destination {name!r}": [TYPED, (b"sec-fetch-dest", name)] for name in DESTINATIONS},
 }
+
+ABSOLUTE = [
+    ("http://HERE/PATH", "HERE", 200),
+    ("HTTP://HERE/PATH", "HERE", 200),
+    ("http://HERE/PATH", "evil.example", 421),
+    ("http://evil.example/PATH", "HERE", 421),
+    ("https://evil.example/PATH", "HERE", 421),
+    ("http://evil.example/PATH", "evil.example", 421),
+    ("http://HERE@evil.example/PATH", "HERE", 421),
+    ("http://evil.example@HERE/PATH", "HERE", 421),
+    ("http:///PATH", "HERE", 421),
+    ("http://127.0.0.1/PATH", "HERE", 421),
+    ("http://evil.example:80?/PATH", "HERE", 421),
+    ("//evil.example/PATH", "HERE", 404),  # a path, and none of ours
+]
+
+OWN: Headers = [(b"x-a", b"1"), *((name, AGENT_KEY.encode()) for name in sorted(CREDENTIALS))]
+
+VENDORS: Sequence[tuple[str, DoorName, bytes, str]] = [
+    ("anthropic", "anthropic", b"/v1/messages", "https://api.anthropic.com"),
+    ("openai", "openai", b"/v1/chat/completions", "https://api.openai.com"),
+    ("openai", "openai", b"/v1/responses", "https://api.openai.com"),
+    ("openai-responses", "openai", b"/v1/models", "https://api.openai.com"),
+    ("gemini", "gemini", b"/v1beta/models", "https://generativelanguage.googleapis.com"),
+    ("ollama-cloud", "ollama", b"/api/chat", "https://ollama.com"),
+]
+
+KEYS_IN_A_QUERY = (
+    *(b"key", b"api_key", b"api-key", b"apikey", b"apiKey", b"access_token", b"auth_token"),
+    *(b"token", b"password", b"client_secret", b"x-api-key", b"subscription-key", b"k%65y"),
+    *(b"%61pi%5fkey", b"API_KEY"),
+)
+NO_KEYS_IN_A_QUERY = (
+    *(b"alt=sse", b"beta=true", b"api-version=2025-01-01", b"pageToken=abc", b"max_tokens=5"),
+    *(b"$alt=json;enum-encoding=int", b"a", b"=", b"", b"next_token=x"),
+)
+
+KEYS_IN_A_HEADER = (
+    *(b"x-auth-token", b"helicone-auth", b"ocp-apim-subscription-key", b"xi-api-key"),
+    *(b"cf-access-client-secret", b"x-amz-security-token", b"x-litellm-api-key"),
+)
+NO_KEYS_IN_A_HEADER = (
+    *(b"idempotency-key", b"session_id", b"conversation_id", b"openai-organization"),
+    *(b"x-goog-api-client", b"x-stainless-lang", b"anthropic-beta", b"x-claude-code-session-id"),
+    *(b"http-referer", b"x-title", b"openai-intent", b"x-prompt-cache-key", b"user-agent"),
+)
+
+UNFIT: Sequence[tuple[str, DoorName, int]] = [
+    ("anthropic", "openai", 404),
+    ("openai", "anthropic", 404),
+    ("ollama", "gemini", 404),
+    ("nowhere", "openai", 404),
+    ("groq", "openai", 401),  # no key
+    ("azure", "openai", 502),  # no address
+]
+
+
+@pytest.fixture(scope="module")
+async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place]:
+    async with placed(tmp_path_factory.mktemp("tap")) as made:
+        yield made
+
+
+async def at(place: Place, target: bytes, *headers: tuple[bytes, bytes]) -> Answer:
+    place.provider.says(OK)
+    return await ask(place.port, "GET", target, headers)
+
+
+async def test_the_secret_stands_in_the_header_or_in_the_path(place: Place) -> None:
+    """It goes no further than here."""
+    secret = place.secrets["raw"]
+    for target, headers in (
+        (b"/tap/openai/v1/models", [(HEADER, secret)]),
+        (b"/tap/" + secret + b"/openai/v1/models", []),
+        (b"/tap/" + secret + b"/openai/v1/models", [(HEADER, secret)]),
+    ):
+        assert (await at(place, target, *headers)).status == 200
+        assert secret not in place.provider.heads[0]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+async def test_a_request_that_is_not_ours_is_refused(place: Place, name: str) -> None:
+    target, headers, status = REFUSED[name]
+    got = await at(place, target.replace(b"SECRET", place.secrets["raw"]), *headers)
+    assert got.status == status
+    assert got.clean
+    assert dict(got.headers)[b"content-type"] == b"application/json"
+    assert json.loads(got.body)
+    assert got.headers[-len(ISOLATING) :] == list(ISOLATING)
+    assert place.provider.heads == []
 
 
 @pytest.mark.parametrize("name", BROWSERS)
@@ -187,22 +240,6 @@ async def test_another_host_is_refused_before_its_secret_is_read(place: Place, h
         await client.send_body()
         assert (await client.answer()).status == 421
     assert place.provider.heads == []
-
-
-ABSOLUTE = [
-    ("http://HERE/PATH", "HERE", 200),
-    ("HTTP://HERE/PATH", "HERE", 200),
-    ("http://HERE/PATH", "evil.example", 421),
-    ("http://evil.example/PATH", "HERE", 421),
-    ("https://evil.example/PATH", "HERE", 421),
-    ("http://evil.example/PATH", "evil.example", 421),
-    ("http://HERE@evil.example/PATH", "HERE", 421),
-    ("http://evil.example@HERE/PATH", "HERE", 421),
-    ("http:///PATH", "HERE", 421),
-    ("http://127.0.0.1/PATH", "HERE", 421),
-    ("http://evil.example:80?/PATH", "HERE", 421),
-    ("//evil.example/PATH", "HERE", 404),  # a path, and none of ours
-]
 
 
 @pytest.mark.parametrize("path", ["tap/SECRET/openai/v1/models", "sessions"])
@@ -332,8 +369,6 @@ async def test_no_log_says_path_or_header(
 
 # -- where a request goes on to, and with whose key
 
-OWN: Headers = [(b"x-a", b"1"), *((name, AGENT_KEY.encode()) for name in sorted(CREDENTIALS))]
-
 
 def upstreams(*own: Profile, **environment: str) -> Upstreams:
     known = {**{name: row.profile for name, row in SHIPPED.items()}, **{p.name: p for p in own}}
@@ -347,16 +382,6 @@ def upstreams(*own: Profile, **environment: str) -> Upstreams:
         return "http://127.0.0.1:9/sim" if profile.simulated else profile.base_url
 
     return Upstreams(named, base_url, Keys(environment, simulator_key="the-simulators"))
-
-
-VENDORS: Sequence[tuple[str, DoorName, bytes, str]] = [
-    ("anthropic", "anthropic", b"/v1/messages", "https://api.anthropic.com"),
-    ("openai", "openai", b"/v1/chat/completions", "https://api.openai.com"),
-    ("openai", "openai", b"/v1/responses", "https://api.openai.com"),
-    ("openai-responses", "openai", b"/v1/models", "https://api.openai.com"),
-    ("gemini", "gemini", b"/v1beta/models", "https://generativelanguage.googleapis.com"),
-    ("ollama-cloud", "ollama", b"/api/chat", "https://ollama.com"),
-]
 
 
 @pytest.mark.parametrize(("name", "door", "path", "place"), VENDORS)
@@ -387,17 +412,6 @@ def test_to_nobody_else() -> None:
         assert AGENT_KEY.encode() not in {value for _, value in found.headers}
 
 
-KEYS_IN_A_QUERY = (
-    *(b"key", b"api_key", b"api-key", b"apikey", b"apiKey", b"access_token", b"auth_token"),
-    *(b"token", b"password", b"client_secret", b"x-api-key", b"subscription-key", b"k%65y"),
-    *(b"%61pi%5fkey", b"API_KEY"),
-)
-NO_KEYS_IN_A_QUERY = (
-    *(b"alt=sse", b"beta=true", b"api-version=2025-01-01", b"pageToken=abc", b"max_tokens=5"),
-    *(b"$alt=json;enum-encoding=int", b"a", b"=", b"", b"next_token=x"),
-)
-
-
 @pytest.mark.parametrize("name", KEYS_IN_A_QUERY)
 def test_a_key_in_a_query_goes_on_to_the_vendor_alone(name: bytes) -> None:
     """Whatever stands around it goes on as it is."""
@@ -410,17 +424,6 @@ def test_a_key_in_a_query_goes_on_to_the_vendor_alone(name: bytes) -> None:
     found = upstreams().find("openai", "openai", path + b"?" + query, ())
     assert found.target == path + b"?" + query
     assert groq.find("groq", "openai", path + b"?" + name + b"=", ()).target == b"/openai" + path
-
-
-KEYS_IN_A_HEADER = (
-    *(b"x-auth-token", b"helicone-auth", b"ocp-apim-subscription-key", b"xi-api-key"),
-    *(b"cf-access-client-secret", b"x-amz-security-token", b"x-litellm-api-key"),
-)
-NO_KEYS_IN_A_HEADER = (
-    *(b"idempotency-key", b"session_id", b"conversation_id", b"openai-organization"),
-    *(b"x-goog-api-client", b"x-stainless-lang", b"anthropic-beta", b"x-claude-code-session-id"),
-    *(b"http-referer", b"x-title", b"openai-intent", b"x-prompt-cache-key", b"user-agent"),
-)
 
 
 @pytest.mark.parametrize("name", KEYS_IN_A_HEADER)
@@ -446,16 +449,6 @@ def test_the_simulator_has_an_end_for_each_door(door: DoorName) -> None:
             protocol == "ollama"
         )
         assert AGENT_KEY.encode() not in keys
-
-
-UNFIT: Sequence[tuple[str, DoorName, int]] = [
-    ("anthropic", "openai", 404),
-    ("openai", "anthropic", 404),
-    ("ollama", "gemini", 404),
-    ("nowhere", "openai", 404),
-    ("groq", "openai", 401),  # no key
-    ("azure", "openai", 502),  # no address
-]
 
 
 @pytest.mark.parametrize(("name", "door", "status"), UNFIT)

@@ -68,6 +68,20 @@ SYNTHETIC = st.lists(
 )
 HISTORIES = ("fresh", "continued", "resumed", "compacted", "edited", "repeated")
 
+REASONS = (
+    (b'"tool_use"}', b'"max_tokens"}'),
+    (b'"stop_reason": "tool_use"', b'"stop_reason": "max_tokens"'),
+    (b'"tool_calls"}', b'"length"}'),
+    (b'"finish_reason": "tool_calls"', b'"finish_reason": "length"'),
+    (b'"STOP"', b'"MAX_TOKENS"'),
+    (b'"done_reason": "stop"', b'"done_reason": "length"'),
+)
+"""How finish reasons become those of an answer that was cut short."""
+
+WHOLE = [(b"content-type", b"application/json")]
+
+UNREAD_RESULTS = ("rewritten", "behind a word of its user", "of no known call", "changed")
+
 
 @dataclass(frozen=True)
 class Round:
@@ -220,6 +234,12 @@ class GatedAgent:
             self.messages.append(results(*(result(part.id, "Done.") for part in ran)))
 
 
+PLAIN = Round(
+    "fresh", turns=(), texts=1, calls=1, streamed=False, ending="whole", chunk=100_000, decisions=()
+)
+SPEECH = replace(PLAIN, calls=0)
+
+
 @asynccontextmanager
 async def gated(protocol: Protocol, gate: Gate) -> AsyncIterator[GatedAgent]:
     """An agent behind a tap with this `gate`, in an engine of its own."""
@@ -262,17 +282,6 @@ def arriving(made: Round, data: bytes, stray: bytes) -> tuple[bytes, NetworkErro
             start = b"{]\n" if data[:1] == b"{" else b"data: {]\n\n"
             return start + data if end else data, None
     return data, None
-
-
-REASONS = (
-    (b'"tool_use"}', b'"max_tokens"}'),
-    (b'"stop_reason": "tool_use"', b'"stop_reason": "max_tokens"'),
-    (b'"tool_calls"}', b'"length"}'),
-    (b'"finish_reason": "tool_calls"', b'"finish_reason": "length"'),
-    (b'"STOP"', b'"MAX_TOKENS"'),
-    (b'"done_reason": "stop"', b'"done_reason": "length"'),
-)
-"""How finish reasons become those of an answer that was cut short."""
 
 
 async def play(agent: GatedAgent, made: Round) -> None:
@@ -378,10 +387,6 @@ async def test_no_call_reaches_an_agent_before_its_decision(
         agent.named = named
         for made in rounds:
             await play(agent, made)
-
-
-PLAIN = Round("fresh", (), 1, 1, False, "whole", 100_000, ())
-SPEECH = replace(PLAIN, calls=0)
 
 
 @pytest.mark.parametrize("data", [None, b"[]", b"{", b"\xff", b'\xef\xbb\xbf{"messages": []}'])
@@ -545,9 +550,6 @@ async def waiting_session(agent: GatedAgent) -> Session:
             await agent.engine.sessions.wait(position, agent.engine.sessions.list_version, 20)
 
 
-WHOLE = [(b"content-type", b"application/json")]
-
-
 async def test_an_answer_that_came_when_nothing_was_held_is_asked_for_again() -> None:
     """Its agent left before it had all of it, and calls are held since."""
     async with gated("openai_chat", "calls") as agent:
@@ -621,9 +623,6 @@ async def test_what_leaves_is_what_the_card_showed_where_places_disagree() -> No
         agent.take(await exchange.pass_on(other))
         assert await read_rest(agent, exchange, None, ["run"]) == "complete"
         assert (b"first1" in agent.got, b"other1" in agent.got) == (True, False)
-
-
-UNREAD_RESULTS = ("rewritten", "behind a word of its user", "of no known call", "changed")
 
 
 @pytest.mark.parametrize("way", UNREAD_RESULTS)

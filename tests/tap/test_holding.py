@@ -46,6 +46,8 @@ BASH, READ = ("Bash", {"command": "ls"}), ("Read", {"path": "a.txt"})
 
 SETTINGS = Settings(UPSTREAM)
 
+IDLE = ("idle", "idle")
+
 
 def answer_of(*calls: tuple[str, Any]) -> bytes:
     """An answer with these calls, as JSON."""
@@ -212,10 +214,27 @@ async def test_while_nothing_can_be_saved_nothing_leaves(
 
 
 def test_a_free_form_call_that_was_edited_gets_text() -> None:
-    part = Part(0, "call", "apply_patch", "call_1", {"type": "custom"}, 1, 0, pieces=["old"])
+    part = Part(
+        0,
+        kind="call",
+        name="apply_patch",
+        provider_id="call_1",
+        meta={"type": "custom"},
+        seq=1,
+        started_ms=0,
+        pieces=["old"],
+    )
     decided = CallDecided("1.0", "run", digest="d", arguments='{"input": "new"}', where="agent")
     call = Call("1.0", 1, part, None, "decided", decided=decided)
-    turn = Turn(1, RequestSent(1, "openai_responses", "POST", "", {}, "", ""), SETTINGS, 1, 0)
+    turn = Turn(
+        1,
+        RequestSent(
+            1, protocol="openai_responses", method="POST", url="", headers={}, body="", model=""
+        ),
+        SETTINGS,
+        1,
+        0,
+    )
     turn.calls.append(call)
     assert edits_of(turn) == {0: NewArguments("new")}
 
@@ -385,9 +404,6 @@ async def state_of(engine: Engine, session_id: str) -> tuple[str, str]:
     summary = await engine.log.summary(session_id)
     assert summary is not None
     return state, summary.state
-
-
-IDLE = ("idle", "idle")
 
 
 async def test_session_is_idle_when_its_agent_gets_a_denial_in_place_of_the_calls(

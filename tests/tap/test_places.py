@@ -102,15 +102,17 @@ def responses_exchange(
         agent.sessions,
         AgentRequest(
             agent.tap,
-            "openai",
-            "POST",
-            b"/v1/responses",
-            [*KIND],
-            json.dumps(body).encode(),
-            url,
-            Profile("openai", "openai_responses", "https://api.openai.com/v1", "OPENAI_API_KEY"),
-            0,
-            ask,
+            door="openai",
+            method="POST",
+            target=b"/v1/responses",
+            headers=[*KIND],
+            body=json.dumps(body).encode(),
+            url=url,
+            profile=Profile(
+                "openai", "openai_responses", "https://api.openai.com/v1", "OPENAI_API_KEY"
+            ),
+            at_ms=0,
+            ask=ask,
         ),
     )
 

@@ -43,6 +43,57 @@ pytestmark = pytest.mark.anyio
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
 
+NAMES = {
+    "giant-header-N": "giant-header-64",
+    "gzip-bomb-N": "gzip-bomb-1",
+    "big-delta-N": "big-delta-1",
+    "args-huge-N": "args-huge-8000",
+    "args-many-keys-N": "args-many-keys-2000",
+    "many-deltas-N": "many-deltas-200",
+}
+
+SILENT = {"stall-headers", "http-500-stall", "stall-after-N", "open-after-done"}
+"""These end by silence: `test_silence_is_passed_on` has them."""
+
+NO_ANSWER = {"close-at-once", "rst-at-once", "half-headers", "not-http"}
+
+MOST = {"pings": 700, "endless": 50_000, "unlimited": 50_000}
+"""Bytes that are read of what has no end."""
+
+SENT: Headers = (
+    (b"x-first", b"1"),
+    (b"content-type", b"application/json"),
+    (b"x-doubled", b"a"),
+    (b"user-agent", b"agent/1.0"),
+    (b"x-doubled", b"b"),
+    (b"accept", b"text/event-stream"),
+    (b"x-odd", b'caf\xe9, "quoted"'),
+    (b"anthropic-beta", b"a,b"),
+)
+
+TARGETS = {
+    b"/v1/chat/completions": b"/base/chat/completions",
+    b"/chat/completions": b"/base/chat/completions",
+    b"/v1/files/a%2Fb%2fc%20d": b"/base/files/a%2Fb%2fc%20d",
+    b"/v1//doubled///slashes/": b"/base//doubled///slashes/",
+    b"/v1/a/./b/../c": b"/base/a/./b/../c",
+    b"/v1/%7Etilde%41;v=1,2/@x:y": b"/base/%7Etilde%41;v=1,2/@x:y",
+    b'/v1/odd"<>^`{|}': b'/base/odd"<>^`{|}',
+    b"/v1?beta=true&a=%20+&b&c=": b"/base?beta=true&a=%20+&b&c=",
+    b"/v1": b"/base",
+    b"/v1beta/x": b"/base/v1beta/x",
+    b"/v1/x?q=/a/../b//&r=a?b": b"/base/x?q=/a/../b//&r=a?b",
+}
+
+FOR_BROWSERS = (
+    b"clear-site-data: *",
+    b"service-worker-allowed: /",
+    b"access-control-allow-origin: *",
+    b"content-security-policy: script-src *",
+    b"link: </x>; rel=preload",
+)
+PACKED = gzip.compress(b'{"a":1}' * 100)
+
 
 @pytest.fixture(scope="module")
 async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place]:
@@ -67,20 +118,6 @@ def chunked(*pieces: bytes, last: bool = True) -> bytes:
 
 # -- the simulator, once through the tap and once directly
 
-NAMES = {
-    "giant-header-N": "giant-header-64",
-    "gzip-bomb-N": "gzip-bomb-1",
-    "big-delta-N": "big-delta-1",
-    "args-huge-N": "args-huge-8000",
-    "args-many-keys-N": "args-many-keys-2000",
-    "many-deltas-N": "many-deltas-200",
-}
-SILENT = {"stall-headers", "http-500-stall", "stall-after-N", "open-after-done"}
-"""These end by silence: `test_silence_is_passed_on` has them."""
-NO_ANSWER = {"close-at-once", "rst-at-once", "half-headers", "not-http"}
-MOST = {"pings": 700, "endless": 50_000, "unlimited": 50_000}
-"""Bytes that are read of what has no end."""
-
 
 def fault_name(fault: FaultRow) -> str:
     return NAMES.get(fault.name, fault.name.replace("-N", f"-{fault.number}"))
@@ -97,8 +134,17 @@ async def both(place: Place, protocol: Protocol, prompt: str, stream: bool) -> l
     ]
     version = b"/v1" if protocol.startswith("openai") else b""
     target = place.target(door_of(protocol), version + path, f"twin-{protocol}")
-    through = await ask(place.port, "POST", target, headers, body, most)
-    direct = await ask(place.twins[1], "POST", base + path, [*headers, *key], body, most)
+    through = await ask(
+        place.port, method="POST", target=target, headers=headers, body=body, most=most
+    )
+    direct = await ask(
+        place.twins[1],
+        method="POST",
+        target=base + path,
+        headers=[*headers, *key],
+        body=body,
+        most=most,
+    )
     return [through, direct]
 
 
@@ -176,7 +222,7 @@ async def test_what_came_before_a_silence_is_there(
 ) -> None:
     path, headers, body = asked("anthropic", f"What is the weather in Oslo?\n\n[[fault:{fault}]]")
     target = place.target("anthropic", path, "simulator")
-    got = await ask(place.port, "POST", target, headers, body, last)
+    got = await ask(place.port, method="POST", target=target, headers=headers, body=body, most=last)
     assert (got.status, got.clean) == (status, False)
 
 
@@ -227,18 +273,6 @@ async def test_a_body_too_large_to_read_streams_through(
     assert [request.body for request in read] == [None, None]
 
 
-SENT: Headers = (
-    (b"x-first", b"1"),
-    (b"content-type", b"application/json"),
-    (b"x-doubled", b"a"),
-    (b"user-agent", b"agent/1.0"),
-    (b"x-doubled", b"b"),
-    (b"accept", b"text/event-stream"),
-    (b"x-odd", b'caf\xe9, "quoted"'),
-    (b"anthropic-beta", b"a,b"),
-)
-
-
 async def test_the_headers_of_a_request_arrive_as_they_were(place: Place) -> None:
     """In order, doubled ones twice, and none of ours; what is about one connection stays here."""
     place.provider.says(sized(b"{}"))
@@ -259,21 +293,6 @@ async def test_the_headers_of_a_request_arrive_as_they_were(place: Place) -> Non
     ]
 
 
-TARGETS = {
-    b"/v1/chat/completions": b"/base/chat/completions",
-    b"/chat/completions": b"/base/chat/completions",
-    b"/v1/files/a%2Fb%2fc%20d": b"/base/files/a%2Fb%2fc%20d",
-    b"/v1//doubled///slashes/": b"/base//doubled///slashes/",
-    b"/v1/a/./b/../c": b"/base/a/./b/../c",
-    b"/v1/%7Etilde%41;v=1,2/@x:y": b"/base/%7Etilde%41;v=1,2/@x:y",
-    b'/v1/odd"<>^`{|}': b'/base/odd"<>^`{|}',
-    b"/v1?beta=true&a=%20+&b&c=": b"/base?beta=true&a=%20+&b&c=",
-    b"/v1": b"/base",
-    b"/v1beta/x": b"/base/v1beta/x",
-    b"/v1/x?q=/a/../b//&r=a?b": b"/base/x?q=/a/../b//&r=a?b",
-}
-
-
 async def test_a_path_goes_on_undecoded(place: Place) -> None:
     for target, expected in TARGETS.items():
         place.provider.says(sized(b"{}"))
@@ -290,14 +309,6 @@ async def test_every_method_goes_on(place: Place) -> None:
         assert b"content-length" not in dict(place.provider.headers), method
 
 
-FOR_BROWSERS = (
-    b"clear-site-data: *",
-    b"service-worker-allowed: /",
-    b"access-control-allow-origin: *",
-    b"content-security-policy: script-src *",
-    b"link: </x>; rel=preload",
-)
-PACKED = gzip.compress(b'{"a":1}' * 100)
 ANSWERS = {
     "gzip that nobody asked for": sized(PACKED, b"content-encoding: gzip"),
     "a coding nobody knows": sized(b"\x00\x01\x02", b"content-encoding: x-odd"),

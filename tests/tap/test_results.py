@@ -42,6 +42,12 @@ pytestmark = pytest.mark.anyio
 
 LATER = 10
 
+LS: dict[str, Any] = {
+    "role": "assistant",
+    "tool_calls": [{"function": {"name": "ls", "arguments": {}}}],
+}
+SAME = {"role": "tool", "tool_name": "ls", "content": "a.txt"}
+
 
 @pytest.mark.parametrize("protocol", MOST_SLOWLY)
 @pytest.mark.parametrize(
@@ -247,22 +253,18 @@ async def test_what_an_agent_asks_on_the_side_has_the_edited_result(tmp_path: Pa
         assert len(await engine.log.tapped(agent.tap.id, 9)) == 2
 
 
-LS: dict[str, Any] = {
-    "role": "assistant",
-    "tool_calls": [{"function": {"name": "ls", "arguments": {}}}],
-}
-SAME = {"role": "tool", "tool_name": "ls", "content": "a.txt"}
-
-
 def ollama_asks(agent: FakeAgent, *messages: dict[str, Any]) -> AgentExchange:
     body = {"model": "m", "messages": messages, "stream": False}
     request = AgentRequest(
-        *(agent.tap, "ollama", "POST", b"/api/chat"),
-        [*KIND, (b"x-session-id", b"s-1")],
-        json.dumps(body).encode(),
-        "http://127.0.0.1:11434/api/chat",
-        Profile("ollama", "ollama", "http://127.0.0.1:11434"),
-        0,
+        agent.tap,
+        door="ollama",
+        method="POST",
+        target=b"/api/chat",
+        headers=[*KIND, (b"x-session-id", b"s-1")],
+        body=json.dumps(body).encode(),
+        url="http://127.0.0.1:11434/api/chat",
+        profile=Profile("ollama", "ollama", "http://127.0.0.1:11434"),
+        at_ms=0,
     )
     return AgentExchange(agent.sessions, request)
 
@@ -314,12 +316,15 @@ async def test_of_calls_with_one_id_each_has_its_own_edit(tmp_path: Path) -> Non
 
         async def asks(*messages: dict[str, Any]) -> AgentExchange:
             request = AgentRequest(
-                *(agent.tap, "openai", "POST", b"/v1/chat/completions"),
-                [*KIND, (b"x-session-id", b"s-1")],
-                json.dumps({"model": "m", "messages": messages}).encode(),
-                f"{url}/chat/completions",
-                Profile("local", "openai_chat", url),
-                0,
+                agent.tap,
+                door="openai",
+                method="POST",
+                target=b"/v1/chat/completions",
+                headers=[*KIND, (b"x-session-id", b"s-1")],
+                body=json.dumps({"model": "m", "messages": messages}).encode(),
+                url=f"{url}/chat/completions",
+                profile=Profile("local", "openai_chat", url),
+                at_ms=0,
             )
             exchange = AgentExchange(agent.sessions, request)
             await exchange.begin()

@@ -26,24 +26,6 @@ from tests.render.page import ENV
 
 pytestmark = pytest.mark.anyio
 
-
-def posted(settings: Settings, **edits: Any) -> Body:
-    """The form as `settings` draw it, with what a user changed in it."""
-    form = setup_form(settings)
-    fields: dict[str, Any] = {**form.texts, **form.ticks, **form.lists} | edits
-    pairs: list[tuple[str, str | UploadFile]] = [("whole", "on")]
-    for name, value in fields.items():
-        match value:
-            case bool():
-                pairs += [(name, "on")] if value else []
-            case str():
-                pairs.append((name, value))
-            case _:
-                pairs += [(name, one) for one in value]
-    data = FormData(pairs)
-    return Body({key: str(value) for key, value in data.items()}, data)
-
-
 START = {
     "tools": ["calculator", "get_weather"],
     "system": "Two\nlines.",
@@ -111,6 +93,23 @@ CASES: Mapping[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
         {"profile": OTHER, "model": "m9"},
     ),
 }
+
+
+def posted(settings: Settings, **edits: Any) -> Body:
+    """The form as `settings` draw it, with what a user changed in it."""
+    form = setup_form(settings)
+    fields: dict[str, Any] = {**form.texts, **form.ticks, **form.lists} | edits
+    pairs: list[tuple[str, str | UploadFile]] = [("whole", "on")]
+    for name, value in fields.items():
+        match value:
+            case bool():
+                pairs += [(name, "on")] if value else []
+            case str():
+                pairs.append((name, value))
+            case _:
+                pairs += [(name, one) for one in value]
+    data = FormData(pairs)
+    return Body({key: str(value) for key, value in data.items()}, data)
 
 
 @pytest.fixture

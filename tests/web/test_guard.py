@@ -53,6 +53,75 @@ FOREIGN_HOSTS = [
 ]
 WITHOUT_CREDENTIAL = ["/healthz", "/static/app.css", "/", f"/?token={TOKEN}", "/sim/openai/v1"]
 
+NAVIGATES = (("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document"))
+FOREIGN = [
+    [("origin", "http://evil.example")],
+    [("origin", "null")],
+    [("origin", "")],
+    [("origin", f"http://127.0.0.1:{PORT + 1}")],
+    [("origin", f"http://localhost:{PORT}")],  # of ours, but not the one that was asked
+    [("origin", f"https://127.0.0.1:{PORT}")],
+    [("origin", f"http://127.0.0.1:{PORT}.evil.example")],
+    [("origin", f"http://127.0.0.1:{PORT}/")],
+    [OWN, ("origin", "http://evil.example")],
+    [("sec-fetch-site", "cross-site")],
+    [("sec-fetch-site", "same-site")],
+    [("sec-fetch-site", "")],
+    [OWN, ("sec-fetch-site", "cross-site")],
+    [OWN, ("sec-fetch-site", "same-site")],
+    [SAME, ("origin", "null")],
+    [SAME, ("origin", "http://evil.example")],
+    [SAME, ("sec-fetch-site", "cross-site")],
+    [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")],
+    [
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-mode", "navigate"),
+        ("sec-fetch-dest", "iframe"),
+    ],
+]
+KINDS = ["application/x-www-form-urlencoded", "application/json", "text/plain"]
+
+WRONG = "wrong-token-0123456789abcdefABCDEF_~."
+
+REFUSED: list[list[Header]] = [
+    [],
+    [("cookie", f"playground_{PORT}=wrong")],
+    [("cookie", f"playground_{PORT}={WRONG}")],
+    [("cookie", f"playground_{PORT}=")],
+    [("cookie", f"playground_{PORT}={TOKEN}x")],
+    [("cookie", f"playground_{PORT}={TOKEN[:-1]}")],
+    [("cookie", f"playground_{PORT}=\xe9")],
+    [("cookie", f'playground_{PORT}="{TOKEN}"')],
+    [("cookie", f"playground_{PORT + 1}={TOKEN}")],
+    [("cookie", f"playground={TOKEN}")],
+    [("cookie", f"xplayground_{PORT}={TOKEN}")],
+    [("cookie", f"playground_{PORT}={TOKEN}; playground_{PORT}={TOKEN}")],
+    [("cookie", f"playground_{PORT}={TOKEN}; playground_{PORT}={WRONG}")],
+    [COOKIE, COOKIE],
+    [("authorization", "Bearer wrong")],
+    [("authorization", f"Bearer {WRONG}")],
+    [("authorization", "Bearer")],
+    [("authorization", "Bearer ")],
+    [("authorization", TOKEN)],
+    [("authorization", f"Basic {TOKEN}")],
+    [("authorization", f"Bearer {TOKEN}, Bearer {TOKEN}")],
+    [BEARER, BEARER],
+    [BEARER, ("Authorization", f"Bearer {WRONG}")],
+    [COOKIE, ("authorization", f"Bearer {WRONG}")],
+    [BEARER, ("cookie", f"playground_{PORT}={WRONG}")],
+    [("x-api-key", TOKEN)],
+    [("x-playground-token", TOKEN)],
+]
+
+TRICKS = [
+    "/static/../sessions", "/static/%2e%2e/sessions", "/static/%2E%2E%2Fsessions",
+    "/static%2f..%2fsessions", "/static/..", "/static/./x", "/static//x", "//static/x",
+    "/static/..\\sessions", "/static/%5c..%5csessions", "/static/%00", "/static/x%0a",
+    "/static\\..\\sessions", "/STATIC/x", "/Static/x", "/staticx", "/static", "static/x",
+    "http://evil.example/static/x", "/healthz/", "/healthz/../sessions", "//healthz", "/HEALTHZ",
+    "/x/../healthz", "/sim/../sessions", "/sim/%2e%2e/sessions", "*", "",
+]  # fmt: skip
+
 
 @pytest.mark.parametrize("host", OUR_HOSTS)
 async def test_our_hosts_are_served(host: str) -> None:
@@ -104,34 +173,6 @@ async def test_port_80_is_left_out_by_browsers() -> None:
 
 
 # --- Origin and Sec-Fetch-Site (threats 2, 3, 5) --------------------------------------------
-
-NAVIGATES = (("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document"))
-FOREIGN = [
-    [("origin", "http://evil.example")],
-    [("origin", "null")],
-    [("origin", "")],
-    [("origin", f"http://127.0.0.1:{PORT + 1}")],
-    [("origin", f"http://localhost:{PORT}")],  # of ours, but not the one that was asked
-    [("origin", f"https://127.0.0.1:{PORT}")],
-    [("origin", f"http://127.0.0.1:{PORT}.evil.example")],
-    [("origin", f"http://127.0.0.1:{PORT}/")],
-    [OWN, ("origin", "http://evil.example")],
-    [("sec-fetch-site", "cross-site")],
-    [("sec-fetch-site", "same-site")],
-    [("sec-fetch-site", "")],
-    [OWN, ("sec-fetch-site", "cross-site")],
-    [OWN, ("sec-fetch-site", "same-site")],
-    [SAME, ("origin", "null")],
-    [SAME, ("origin", "http://evil.example")],
-    [SAME, ("sec-fetch-site", "cross-site")],
-    [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")],
-    [
-        ("sec-fetch-site", "cross-site"),
-        ("sec-fetch-mode", "navigate"),
-        ("sec-fetch-dest", "iframe"),
-    ],
-]
-KINDS = ["application/x-www-form-urlencoded", "application/json", "text/plain"]
 
 
 @pytest.mark.parametrize("headers", FOREIGN)
@@ -190,37 +231,7 @@ async def test_other_methods_are_refused(method: str) -> None:
 
 # --- the credential (threat 4) --------------------------------------------------------------
 
-WRONG = "wrong-token-0123456789abcdefABCDEF_~."
 assert len(WRONG) == len(TOKEN)
-REFUSED: list[list[Header]] = [
-    [],
-    [("cookie", f"playground_{PORT}=wrong")],
-    [("cookie", f"playground_{PORT}={WRONG}")],
-    [("cookie", f"playground_{PORT}=")],
-    [("cookie", f"playground_{PORT}={TOKEN}x")],
-    [("cookie", f"playground_{PORT}={TOKEN[:-1]}")],
-    [("cookie", f"playground_{PORT}=\xe9")],
-    [("cookie", f'playground_{PORT}="{TOKEN}"')],
-    [("cookie", f"playground_{PORT + 1}={TOKEN}")],
-    [("cookie", f"playground={TOKEN}")],
-    [("cookie", f"xplayground_{PORT}={TOKEN}")],
-    [("cookie", f"playground_{PORT}={TOKEN}; playground_{PORT}={TOKEN}")],
-    [("cookie", f"playground_{PORT}={TOKEN}; playground_{PORT}={WRONG}")],
-    [COOKIE, COOKIE],
-    [("authorization", "Bearer wrong")],
-    [("authorization", f"Bearer {WRONG}")],
-    [("authorization", "Bearer")],
-    [("authorization", "Bearer ")],
-    [("authorization", TOKEN)],
-    [("authorization", f"Basic {TOKEN}")],
-    [("authorization", f"Bearer {TOKEN}, Bearer {TOKEN}")],
-    [BEARER, BEARER],
-    [BEARER, ("Authorization", f"Bearer {WRONG}")],
-    [COOKIE, ("authorization", f"Bearer {WRONG}")],
-    [BEARER, ("cookie", f"playground_{PORT}={WRONG}")],
-    [("x-api-key", TOKEN)],
-    [("x-playground-token", TOKEN)],
-]
 
 
 @pytest.mark.parametrize("headers", REFUSED)
@@ -345,15 +356,6 @@ async def test_the_simulator_takes_the_token_as_its_key(name: str) -> None:
 
 
 # --- paths that somebody might read differently ---------------------------------------------
-
-TRICKS = [
-    "/static/../sessions", "/static/%2e%2e/sessions", "/static/%2E%2E%2Fsessions",
-    "/static%2f..%2fsessions", "/static/..", "/static/./x", "/static//x", "//static/x",
-    "/static/..\\sessions", "/static/%5c..%5csessions", "/static/%00", "/static/x%0a",
-    "/static\\..\\sessions", "/STATIC/x", "/Static/x", "/staticx", "/static", "static/x",
-    "http://evil.example/static/x", "/healthz/", "/healthz/../sessions", "//healthz", "/HEALTHZ",
-    "/x/../healthz", "/sim/../sessions", "/sim/%2e%2e/sessions", "*", "",
-]  # fmt: skip
 
 
 @pytest.mark.parametrize("target", TRICKS)

@@ -21,6 +21,23 @@ from tests.web.asking import BEARER, HERE, PORT, TOKEN, ask, call, scope_of
 
 pytestmark = pytest.mark.anyio
 
+SERVED = [
+    ("GET / HTTP/1.1\nHost: HERE", 401),
+    ("GET / HTTP/1.1\nHost: HERE\nAUTH", 200),
+    ("GET /static/x HTTP/1.1\nHost: HERE", 200),
+    ("GET /static/%2e%2e/x HTTP/1.1\nHost: HERE", 401),
+    ("GET /static/../x HTTP/1.1\nHost: HERE", 401),
+    ("GET //static/x HTTP/1.1\nHost: HERE", 401),
+    ("GET /x HTTP/1.1\nHost: HERE/static/\nAUTH", 421),
+    ("GET /x HTTP/1.1\nHost: HERE?\nAUTH", 421),
+    ("GET /x HTTP/1.1\nHost: HERE#\nAUTH", 421),
+    ("GET /x HTTP/1.1\nHost: HERE\nHost: HERE\nAUTH", 421),
+    ("GET /x HTTP/1.1\nAUTH", 421),
+    ("GET http://evil.example/x HTTP/1.1\nHost: evil.example\nAUTH", 421),
+    ("POST /x HTTP/1.1\nHost: HERE\nAUTH\nContent-Length: 99999999", 413),
+    ("OPTIONS /x HTTP/1.1\nHost: HERE\nOrigin: http://evil.example", 405),
+]
+
 
 async def test_headers_have_a_cap() -> None:
     assert (await ask("GET", "/x", BEARER, ("x", "y" * 30_000))).status == 200
@@ -104,24 +121,6 @@ async def exchange(port: int, request: str, body: bytes = b"") -> bytes:
     answer = await asyncio.wait_for(reader.read(), 30)
     writer.close()
     return answer
-
-
-SERVED = [
-    ("GET / HTTP/1.1\nHost: HERE", 401),
-    ("GET / HTTP/1.1\nHost: HERE\nAUTH", 200),
-    ("GET /static/x HTTP/1.1\nHost: HERE", 200),
-    ("GET /static/%2e%2e/x HTTP/1.1\nHost: HERE", 401),
-    ("GET /static/../x HTTP/1.1\nHost: HERE", 401),
-    ("GET //static/x HTTP/1.1\nHost: HERE", 401),
-    ("GET /x HTTP/1.1\nHost: HERE/static/\nAUTH", 421),
-    ("GET /x HTTP/1.1\nHost: HERE?\nAUTH", 421),
-    ("GET /x HTTP/1.1\nHost: HERE#\nAUTH", 421),
-    ("GET /x HTTP/1.1\nHost: HERE\nHost: HERE\nAUTH", 421),
-    ("GET /x HTTP/1.1\nAUTH", 421),
-    ("GET http://evil.example/x HTTP/1.1\nHost: evil.example\nAUTH", 421),
-    ("POST /x HTTP/1.1\nHost: HERE\nAUTH\nContent-Length: 99999999", 413),
-    ("OPTIONS /x HTTP/1.1\nHost: HERE\nOrigin: http://evil.example", 405),
-]
 
 
 @pytest.mark.parametrize("http", ["httptools", "h11"])

@@ -9,6 +9,45 @@ from playground.web.guard import FRAMED, FRAMES, SECURITY_HEADERS, Headers, hard
 
 PAGE = (b"content-type", b"text/html; charset=utf-8")
 
+FOR_BROWSERS: Headers = (
+    (b"Set-Cookie", b"playground_8321=other"),
+    (b"set-cookie2", b"a=1"),
+    (b"clear-site-data", b'"*"'),
+    (b"service-worker-allowed", b"/"),
+    (b"strict-transport-security", b"max-age=1"),
+    (b"public-key-pins", b"max-age=1"),
+    (b"alt-svc", b'h3=":443"'),
+    (b"nel", b"{}"),
+    (b"report-to", b"{}"),
+    (b"reporting-endpoints", b'a="https://x.example"'),
+    (b"accept-ch", b"sec-ch-ua-model"),
+    (b"origin-agent-cluster", b"?1"),
+    (b"refresh", b"0; url=/sessions"),
+    (b"link", b"</x.js>; rel=preload; as=script"),
+    (b"speculation-rules", b'"/x.json"'),
+    (b"sourcemap", b"/x.map"),
+    (b"access-control-allow-origin", b"*"),
+    (b"access-control-allow-credentials", b"true"),
+    (b"timing-allow-origin", b"*"),
+    (b"cross-origin-resource-policy", b"cross-origin"),
+    (b"cross-origin-opener-policy", b"unsafe-none"),
+    (b"Content-Security-Policy", b"script-src *"),
+    (b"content-security-policy-report-only", b"report-uri https://x.example"),
+    (b"x-content-type-options", b"sniff"),
+    (b"x-frame-options", b"ALLOWALL"),
+    (b"referrer-policy", b"unsafe-url"),
+    (b"permissions-policy", b"camera=*"),
+)
+KEPT: Headers = (
+    (b"content-type", b"text/html"),
+    (b"request-id", b"req_1"),
+    (b"retry-after", b"3"),
+    (b"x-ratelimit-remaining-tokens", b"7"),
+    (b"content-encoding", b"gzip"),
+    (b"www-authenticate", b"Bearer"),
+    (b"server", b"odd"),
+)
+
 
 def told(
     *theirs: tuple[bytes, bytes], static: bool = False, foreign: bool = False
@@ -64,46 +103,6 @@ def test_what_is_kept_and_what_is_dropped() -> None:
     assert told()[b"cache-control"] == b"no-store"
     assert b"cache-control" not in told(static=True)
     assert b"access-control-allow-origin" not in told((b"Access-Control-Allow-Origin", b"*"))
-
-
-FOR_BROWSERS: Headers = (
-    (b"Set-Cookie", b"playground_8321=other"),
-    (b"set-cookie2", b"a=1"),
-    (b"clear-site-data", b'"*"'),
-    (b"service-worker-allowed", b"/"),
-    (b"strict-transport-security", b"max-age=1"),
-    (b"public-key-pins", b"max-age=1"),
-    (b"alt-svc", b'h3=":443"'),
-    (b"nel", b"{}"),
-    (b"report-to", b"{}"),
-    (b"reporting-endpoints", b'a="https://x.example"'),
-    (b"accept-ch", b"sec-ch-ua-model"),
-    (b"origin-agent-cluster", b"?1"),
-    (b"refresh", b"0; url=/sessions"),
-    (b"link", b"</x.js>; rel=preload; as=script"),
-    (b"speculation-rules", b'"/x.json"'),
-    (b"sourcemap", b"/x.map"),
-    (b"access-control-allow-origin", b"*"),
-    (b"access-control-allow-credentials", b"true"),
-    (b"timing-allow-origin", b"*"),
-    (b"cross-origin-resource-policy", b"cross-origin"),
-    (b"cross-origin-opener-policy", b"unsafe-none"),
-    (b"Content-Security-Policy", b"script-src *"),
-    (b"content-security-policy-report-only", b"report-uri https://x.example"),
-    (b"x-content-type-options", b"sniff"),
-    (b"x-frame-options", b"ALLOWALL"),
-    (b"referrer-policy", b"unsafe-url"),
-    (b"permissions-policy", b"camera=*"),
-)
-KEPT: Headers = (
-    (b"content-type", b"text/html"),
-    (b"request-id", b"req_1"),
-    (b"retry-after", b"3"),
-    (b"x-ratelimit-remaining-tokens", b"7"),
-    (b"content-encoding", b"gzip"),
-    (b"www-authenticate", b"Bearer"),
-    (b"server", b"odd"),
-)
 
 
 def test_isolated_headers_keep_what_programs_read_and_drop_what_browsers_obey() -> None:

@@ -41,6 +41,18 @@ TYPED = {
     "idle_s": "60",
 }
 
+WRONG: tuple[tuple[dict[str, str], str], ...] = (
+    ({"name": "openai"}, "There is a profile"),
+    ({"base_url": "ftp://x"}, "Invalid URL"),
+    ({"name": "", "base_url": ""}, "Enter the base URL"),
+    ({"headers": "no colon"}, "one header per line"),
+    ({"headers": "Authorization: x"}, "looks like a key"),
+    ({"idle_s": "long"}, "not a number of seconds"),
+    ({"idle_s": "nan"}, "seconds from"),
+    ({"protocol": "smtp"}, "protocol must be one of"),
+    ({"base_url": f"https://llm.example/{KEY}"}, "value of a key"),
+)
+
 
 class Asked:
     """The app around an engine; a body stays open behind its last byte, as under a server."""
@@ -219,19 +231,6 @@ async def test_the_editor_adds_changes_renames_and_takes_back(engine: Engine) ->
         assert (await asked.post(f"/providers/{name}/delete", {}, PAGE)).status == 303
     assert engine.own == {}
     assert (await asked.post("/providers/openai/delete")).status == 404
-
-
-WRONG: tuple[tuple[dict[str, str], str], ...] = (
-    ({"name": "openai"}, "There is a profile"),
-    ({"base_url": "ftp://x"}, "Invalid URL"),
-    ({"name": "", "base_url": ""}, "Enter the base URL"),
-    ({"headers": "no colon"}, "one header per line"),
-    ({"headers": "Authorization: x"}, "looks like a key"),
-    ({"idle_s": "long"}, "not a number of seconds"),
-    ({"idle_s": "nan"}, "seconds from"),
-    ({"protocol": "smtp"}, "protocol must be one of"),
-    ({"base_url": f"https://llm.example/{KEY}"}, "value of a key"),
-)
 
 
 async def test_what_cannot_be_saved_comes_back_as_it_was_typed(start_engine: StartEngine) -> None:

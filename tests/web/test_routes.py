@@ -55,6 +55,21 @@ CROSS: tuple[tuple[Header, ...], ...] = (
     (COOKIE,),
 )
 
+LARGE = {
+    "/batches",
+    "/sessions",
+    "/sessions/import",
+    *(f"/sessions/{{id}}/{name}" for name in ("prompts", "request", "settings", "fork")),
+    "/sessions/{id}/decisions",
+    *(
+        f"/sessions/{{id}}/calls/{{call}}/{name}"
+        for name in ("decision", "result", "draft", "check", "always")
+    ),
+    *("/compare", "/compare/prompts", "/import", "/import/take", "/import/read"),
+    *("/tools", "/tools/try", "/tools/faces", "/tools/lint"),
+}
+"""What docs/contract.md says takes tools, files, images, prompts, arguments or answers."""
+
 
 def inventory(app: Starlette, session_id: str) -> Iterator[tuple[str, str]]:
     """(method, path) of every route, with places filled in."""
@@ -124,22 +139,6 @@ async def test_every_route_has_every_check(engine: Engine) -> None:
     for method, path in routes:
         if not path.startswith(("/sim", "/static")):
             assert await status(method, path, BEARER, JSON) not in (401, 403, 421, 500), path
-
-
-LARGE = {
-    "/batches",
-    "/sessions",
-    "/sessions/import",
-    *(f"/sessions/{{id}}/{name}" for name in ("prompts", "request", "settings", "fork")),
-    "/sessions/{id}/decisions",
-    *(
-        f"/sessions/{{id}}/calls/{{call}}/{name}"
-        for name in ("decision", "result", "draft", "check", "always")
-    ),
-    *("/compare", "/compare/prompts", "/import", "/import/take", "/import/read"),
-    *("/tools", "/tools/try", "/tools/faces", "/tools/lint"),
-}
-"""What docs/contract.md says takes tools, files, images, prompts, arguments or answers."""
 
 
 def app_routes() -> list[BaseRoute]:

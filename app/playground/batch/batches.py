@@ -211,7 +211,17 @@ class Batches:
             if known is not None and known.body == body:
                 return known.id
             batch_id = token if token and known is None else new_id()
-            row = BatchRow(batch_id, digest, spec.name, body, spec.runs, "running", "", now, now)
+            row = BatchRow(
+                batch_id,
+                digest=digest,
+                name=spec.name,
+                body=body,
+                runs=spec.runs,
+                state="running",
+                why="",
+                created_ms=now,
+                updated_ms=now,
+            )
             await add_batch(self._engine.database, row)
             self._begin(row, plan, {}, spec.max_cost).stop_early = stop_early
         return row.id
@@ -358,7 +368,15 @@ class Batches:
             if key not in finished:
                 queues.setdefault(plan.lane(key), deque()).append(key)
         lanes = {place: ProviderLane(self._clock, self._at_once) for place in queues}
-        live = _LiveBatch(row, plan, results, queues, lanes, budget, self._clock())
+        live = _LiveBatch(
+            row,
+            plan=plan,
+            results=results,
+            queues=queues,
+            lanes=lanes,
+            budget=budget,
+            began=self._clock(),
+        )
         live.go.set()
         self._live[row.id] = live
         live.driving = asyncio.create_task(self._drive(live))
@@ -443,7 +461,14 @@ class Batches:
         now = self._engine.sessions.clock()
         result: RunResult | None = None
         try:
-            await claim(database, batch_id, key, session_id, now, given.where)
+            await claim(
+                database,
+                batch=batch_id,
+                place=key,
+                session=session_id,
+                at_ms=now,
+                where=given.where,
+            )
             try:
                 if worker is None:
                     await self._make(run, watch.look)
@@ -646,11 +671,11 @@ def _progress_of(row: BatchRow, outcomes: Mapping[str, int], spent: float) -> Ba
     state: BatchState = row.state
     return BatchProgress(
         row.id,
-        row.name,
-        state,
-        row.why,
-        row.runs,
-        dict(outcomes),
+        name=row.name,
+        state=state,
+        why=row.why,
+        runs=row.runs,
+        outcomes=dict(outcomes),
         spent=spent,
         created_ms=row.created_ms,
     )

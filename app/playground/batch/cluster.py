@@ -41,6 +41,8 @@ TOGETHER_S = 0.05
 
 log = logging.getLogger(__name__)
 
+_INSTALL = "Install the same versions on both machines: pip install 'tool-playground[cluster]'"
+
 
 @dataclass(frozen=True)
 class EngineAddress:
@@ -327,9 +329,6 @@ class DaskWorkers:
             del self._processes[process.address]
         process.gone.set()
         self._changed.set()
-
-
-_INSTALL = "Install the same versions on both machines: pip install 'tool-playground[cluster]'"
 
 
 @asynccontextmanager

@@ -24,6 +24,9 @@ TOO_MUCH = frozenset((429, 503, 529))
 LONGEST_S = 120.0
 """The maximum wait requested by headers, in seconds: longer limits are left to the run itself."""
 
+_NUMBER = r"(\d{1,9}(?:\.\d{1,9})?)"
+_DURATION = re.compile(rf"(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?")
+
 
 class ProviderLane:
     """`clock` counts seconds."""
@@ -124,10 +127,6 @@ def _seconds(text: str, now: datetime) -> float:
         return max(0.0, (datetime.fromisoformat(text) - now).total_seconds())
     except (ValueError, TypeError, OverflowError):
         return 0.0
-
-
-_NUMBER = r"(\d{1,9}(?:\.\d{1,9})?)"
-_DURATION = re.compile(rf"(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?")
 
 
 @dataclass

@@ -42,6 +42,8 @@ AT_A_TIME = 32
 ReadFile = Callable[[str], Sequence[Tool]]
 """The tools of a file named in a SPEC. BadInput says why they cannot be read."""
 
+_WORDS = {True: "a mock answers {}", False: "--allow {}"}
+
 
 @dataclass(frozen=True)
 class PlannedRun:
@@ -72,7 +74,14 @@ class BatchPlan:
         """The run `key`, whose session gets the id `session`."""
         planned = self.of(key)
         title = f"{key.case} · {key.variant} · {key.model} · {key.repetition}"
-        return CaseRun(session, title, planned.prompt, planned.settings, planned.rules, batch)
+        return CaseRun(
+            session,
+            title=title,
+            prompt=planned.prompt,
+            settings=planned.settings,
+            rules=planned.rules,
+            batch=batch,
+        )
 
     def lane(self, key: RunKey) -> str:
         """The key of runs that share a provider's limits: the address of their requests."""
@@ -175,7 +184,15 @@ class _Planning:
         rules = await self._rules_of(tools, spec.allow)
         tokens_in, tokens_out = _most_tokens(settings, len(plan.prompt) + self._size(tools))
         price, unknown = _price(settings, Usage(tokens_in, tokens_out))
-        return PlannedRun(plan.prompt, settings, rules, tokens_in, tokens_out, price, unknown)
+        return PlannedRun(
+            plan.prompt,
+            settings=settings,
+            rules=rules,
+            tokens_in=tokens_in,
+            tokens_out=tokens_out,
+            price=price,
+            unknown=unknown,
+        )
 
     def _same(self, tool: Tool) -> Tool:
         """The first equal tool, because results about a tool are cached by object."""
@@ -217,9 +234,6 @@ class _Planning:
             bound = [await self._engine.rules.bound(rule, tools) for rule in rules]
             self._rules[place] = tuple(bound)
         return self._rules[place]
-
-
-_WORDS = {True: "a mock answers {}", False: "--allow {}"}
 
 
 def _most_tokens(settings: Settings, size: int) -> tuple[int, int]:

@@ -66,6 +66,15 @@ SHOWN = 20
 FORMATS = ("junit", "csv", "html", "markdown")
 """The formats of the report, which are options."""
 
+_OUTCOMES: Mapping[str, str] = {
+    "passed": "passed",
+    "failed": "failed",
+    "provider_error": "provider error",
+    "unknown": "unknown",
+    "needs_person": "needs a decision",
+    "stopped": "stopped",
+}
+
 
 def main(arguments: argparse.Namespace) -> int:
     """0 every case passes, 1 one does not or a variant is worse, 3 some runs are unknown, need a
@@ -388,16 +397,6 @@ class BatchPrinter:
 
     def _line(self, text: str) -> None:
         print(config.one_line(text), flush=True)
-
-
-_OUTCOMES: Mapping[str, str] = {
-    "passed": "passed",
-    "failed": "failed",
-    "provider_error": "provider error",
-    "unknown": "unknown",
-    "needs_person": "needs a decision",
-    "stopped": "stopped",
-}
 
 
 def _duration(seconds: float) -> str:

@@ -46,6 +46,14 @@ _PLACE = re.compile(r" at /\S*|, and at [0-9,]+ more places?")
 _NAMED = re.compile(r"/(properties|patternProperties|\$defs|definitions)/[^/]*")
 _NUMBER = re.compile(r"[0-9][0-9,.]*(?<![.,])")
 
+_SCHEMA = ("parameters", "input_schema", "inputSchema", "parametersJsonSchema")
+_SNAKE = {"parametersJsonSchema": "parameters_json_schema"}
+_SPELLINGS: tuple[tuple[int | str | None, tuple[str, str]], ...] = (
+    *((indent, (",", ": ")) for indent in (2, 4, "\t")),
+    (None, (", ", ": ")),
+    (None, (",", ":")),
+)
+
 
 @dataclass(frozen=True)
 class LintLine:
@@ -256,15 +264,6 @@ def _tell(path: Path, change: FileFix) -> None:
 
 
 # --fix ------------------------------------------------------------------------------------------
-
-
-_SCHEMA = ("parameters", "input_schema", "inputSchema", "parametersJsonSchema")
-_SNAKE = {"parametersJsonSchema": "parameters_json_schema"}
-_SPELLINGS: tuple[tuple[int | str | None, tuple[str, str]], ...] = (
-    *((indent, (",", ": ")) for indent in (2, 4, "\t")),
-    (None, (", ", ": ")),
-    (None, (",", ":")),
-)
 
 
 @dataclass(frozen=True)

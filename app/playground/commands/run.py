@@ -62,6 +62,23 @@ EXIT = {"idle": 0, "waiting": 3, "paused": 3, STOPPED: 130}
 PATIENCE_S, HURRY_S = 20.0, 3.0
 """Seconds that a run may take to stop, and those left after a second signal."""
 
+_LEFT = "The program ended before the run had stopped. The page shows its last state."
+
+RESTS = (
+    CallChecked,
+    CallEnded,
+    CallInterrupted,
+    CallReturned,
+    ResponseEnded,
+    ResponseFailed,
+    RunPaused,
+    RunStopped,
+    Warned,
+)
+"""Events after which a session may rest."""
+
+LIMITS = Limits(idle_s=120.0, wall_s=24 * 3600.0, max_stream_bytes=1024 * 1024 * 1024)
+
 
 def main(arguments: argparse.Namespace) -> int:
     """0 done, 1 failed, 3 the user must decide, 130 ended by Ctrl-C, 143 by SIGTERM."""
@@ -81,7 +98,9 @@ def main(arguments: argparse.Namespace) -> int:
                 "server with --env-file, or name another database with --db."
             )
         token = config.read_token(db) or ""
-        running = run_there(owner.url, token, arguments, asked, rules, files)
+        running = run_there(
+            owner.url, token=token, arguments=arguments, asked=asked, rules=rules, files=files
+        )
     else:
         running = _run_here(db, arguments, asked, rules, files)
     ends = Ends()
@@ -91,9 +110,6 @@ def main(arguments: argparse.Namespace) -> int:
         print("playground: Stopped before the session began.", file=sys.stderr)
         state = STOPPED
     return ends.code if state == STOPPED else EXIT.get(state, 1)
-
-
-_LEFT = "The program ended before the run had stopped. The page shows its last state."
 
 
 class Ends:
@@ -315,22 +331,6 @@ def check_names(rules: Sequence[Rule], names: Sequence[str]) -> None:
 
 
 # A run through the server that owns the database ------------------------------------------------
-
-
-RESTS = (
-    CallChecked,
-    CallEnded,
-    CallInterrupted,
-    CallReturned,
-    ResponseEnded,
-    ResponseFailed,
-    RunPaused,
-    RunStopped,
-    Warned,
-)
-"""Events after which a session may rest."""
-
-LIMITS = Limits(idle_s=120.0, wall_s=24 * 3600.0, max_stream_bytes=1024 * 1024 * 1024)
 
 
 class RemoteServer:

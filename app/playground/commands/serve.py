@@ -42,6 +42,11 @@ from playground.web.app import make_app
 OPENED_S = 30.0
 """The timeout in seconds for a started browser to read its target."""
 
+PAGE = """<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0; url={link}"><title>Playground</title>
+<p><a href="{link}">Open the playground</a></p>
+"""
+
 
 def main(arguments: argparse.Namespace) -> int:
     """Serves until stopped; returns 0."""
@@ -162,12 +167,6 @@ def _own_name(host: str) -> list[str]:
 # Opening the link ---------------------------------------------------------------------------------
 # Every user of the machine can read a command line, so the browser gets the path of a private file,
 # which redirects it. Threat 17 of docs/safety.md.
-
-
-PAGE = """<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer">
-<meta http-equiv="refresh" content="0; url={link}"><title>Playground</title>
-<p><a href="{link}">Open the playground</a></p>
-"""
 
 
 @contextmanager

@@ -43,6 +43,12 @@ _ABSOLUTE = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)")
 
 T = TypeVar("T")
 
+EXPECTED = "ASGI callable returned without completing response."
+
+KEPT_ALIVE_S = 30
+"""Seconds that an idle connection is kept open: longer than clients keep it, so that they close it
+themselves and never use one that is just being closed."""
+
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
     """`asyncio.run`, on uvloop if the extra `fast` is installed."""
@@ -83,14 +89,6 @@ def url_host(host: str) -> str:
     """`host` as written in a URL; a wildcard address is reached on loopback."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)
     return f"[{host}]" if ":" in host else host
-
-
-EXPECTED = "ASGI callable returned without completing response."
-
-
-KEPT_ALIVE_S = 30
-"""Seconds that an idle connection is kept open: longer than clients keep it, so that they close it
-themselves and never use one that is just being closed."""
 
 
 def _is_news(record: logging.LogRecord) -> bool:

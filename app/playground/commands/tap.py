@@ -82,12 +82,26 @@ def main(arguments: argparse.Namespace) -> int:
         "agent": agent.name if agent else "",
     }
     if arguments.print:
-        return _print(agent, command, server, server.ask("POST", "/taps", body), goes_to, db)
+        return _print(
+            agent,
+            command=command,
+            server=server,
+            tap=server.ask("POST", "/taps", body),
+            upstream=goes_to,
+            db=db,
+        )
     with Signals() as signals:
         tap = server.ask("POST", "/taps", body)
         try:
             with _make_scratch() as scratch:
-                launch = _prepare(agent, command, server.base, tap["secret"], goes_to, scratch)
+                launch = _prepare(
+                    agent,
+                    command=command,
+                    base=server.base,
+                    secret=tap["secret"],
+                    upstream=goes_to,
+                    scratch=scratch,
+                )
                 write_scratch(launch, scratch)
                 if launch.note:
                     print(f"playground: {launch.note}", file=sys.stderr)
@@ -434,7 +448,14 @@ def _print(
         if printed.name not in open_taps:
             shutil.rmtree(printed, ignore_errors=True)
     scratch = folder / str(tap["id"])
-    launch = _prepare(agent, command, server.base, tap["secret"], upstream, scratch)
+    launch = _prepare(
+        agent,
+        command=command,
+        base=server.base,
+        secret=tap["secret"],
+        upstream=upstream,
+        scratch=scratch,
+    )
     write_scratch(launch, scratch)
     for name in sorted(os.environ.keys() - launch.environment.keys()):
         print(f"unset {name}")

@@ -17,6 +17,12 @@ from playground.core.json_values import TooDeep, load_decimals
 
 TESTS = ("equals", "prefix", "glob", "one_of")
 
+_PLACE = re.compile(r"0|[1-9][0-9]{0,8}")
+"""An array index: "01" is invalid by RFC 6901."""
+
+DEEPEST = 64
+"""Valid arguments are never nested deeper; deeper ones are compared as text."""
+
 
 class Absent:
     """A missing value; null is a value."""
@@ -63,10 +69,6 @@ def at(document: Any, steps: Sequence[str]) -> Any:
             case _:
                 return ABSENT
     return here
-
-
-_PLACE = re.compile(r"0|[1-9][0-9]{0,8}")
-"""An array index: "01" is invalid by RFC 6901."""
 
 
 def steps_of(pointer: str) -> list[str]:
@@ -150,10 +152,6 @@ def canonical(arguments: str) -> str:
         return arguments if values is ABSENT else canonical_value(values, DEEPEST)
     except TooDeep:
         return arguments
-
-
-DEEPEST = 64
-"""Valid arguments are never nested deeper; deeper ones are compared as text."""
 
 
 def canonical_value(value: Any, depth: int) -> str:

@@ -46,6 +46,11 @@ from playground.core.rules import Rule, first_match, unbound
 from playground.core.session import Call, Prompt, Session, Standing, Turn
 from playground.core.tools import ToolChoice, ToolResult, text_result
 
+JUDGED: frozenset[EndReason] = frozenset({"stop", "calls", "other"})
+"""Finish reasons that are checked; not if cut by a limit, refused or paused."""
+
+_EXPORTED = "The session was exported before this answer was complete."
+
 
 @dataclass(frozen=True)
 class SendRequest:
@@ -90,10 +95,8 @@ RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 LONGEST_WAIT_S = 60.0
 """The longest wait before an automatic retry."""
 
-
 Denied = Callable[[Call], bool]
 """Whether a user denied the same call before, in any session."""
-
 
 AT_AGENT = "This tap stops at nothing: the agent runs the call."
 """Replaces the rule's words for a call that was passed on."""
@@ -448,9 +451,6 @@ def decided_result(session: Session, call: Call, decided: CallDecided) -> ToolRe
 
 # Checks whether an answer obeyed its tool choice --------------------------------------------------
 
-JUDGED: frozenset[EndReason] = frozenset({"stop", "calls", "other"})
-"""Finish reasons that are checked; not if cut by a limit, refused or paused."""
-
 
 def ignored_tool_choice(
     choice: ToolChoice, calls: Sequence[str], reason: EndReason, server_calls: int = 0
@@ -562,9 +562,6 @@ def void_events(session: Session) -> list[Event]:
         return []
     turns = reversed(session.continued(turn))
     return [TurnDropped(each.number, automatic=True) for each in turns]
-
-
-_EXPORTED = "The session was exported before this answer was complete."
 
 
 def cut_off(session: Session) -> None:

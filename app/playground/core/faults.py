@@ -28,6 +28,15 @@ SLOW_S = 10.0
 LARGE = 100_000
 """Characters of a very large result."""
 
+DEEPEST = 50
+"""Most levels of a value that are changed; deeper ones stay."""
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*', re.DOTALL)
+_NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?")
+_NAMES = ("Ada Lovelace", "Alan Turing", "Grace Hopper", "Edsger Dijkstra", "Barbara Liskov")
+_STATES = ("open", "closed", "waiting", "done")
+_LIMIT_S = Tool("").timeout_s
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -117,16 +126,6 @@ def returned(call: Call) -> ToolResult | None:
 
 
 # Results with a staged fault ----------------------------------------------------------------------
-
-
-DEEPEST = 50
-"""Most levels of a value that are changed; deeper ones stay."""
-
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*', re.DOTALL)
-_NUMBER = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?")
-_NAMES = ("Ada Lovelace", "Alan Turing", "Grace Hopper", "Edsger Dijkstra", "Barbara Liskov")
-_STATES = ("open", "closed", "waiting", "done")
-_LIMIT_S = Tool("").timeout_s
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,9 @@ SETTING: Mapping[str, str] = {
 }
 """By name of a pause: the setting of the numeric limit."""
 
+LEAST_CACHED = 1024
+"""Minimum tokens of a prompt that any provider caches."""
+
 
 def raised(session: Session) -> bool:
     """Whether the limit that paused the run was changed since, and is no longer reached."""
@@ -294,10 +297,6 @@ def written(protocol: str, usage: Usage) -> int | None:
         return written_tokens
     # Gemini's output_tokens exclude thinking, and are missing if the answer ended before output.
     return (written_tokens or 0) + thought
-
-
-LEAST_CACHED = 1024
-"""Minimum tokens of a prompt that any provider caches."""
 
 
 def cache_missed(before: Turn, turn: Turn) -> bool:

@@ -22,6 +22,12 @@ Role = Literal["user", "system", "assistant", "results"]
 Origin = Literal["", "protocol", "address", "model"]
 """What has changed since a part was received: "" if nothing."""
 
+_SEALS = ("encrypted_content", "signature", "thoughtSignature", "thought_signature")
+_DEPTH = 12
+
+CALLS_LEFT_OUT = "calls_left_out"
+"""The code of the warning on left-out calls, whose meta has their `count`."""
+
 
 @dataclass(frozen=True)
 class MessagePart:
@@ -322,9 +328,6 @@ def arguments_object(text: str) -> dict[str, Any] | None:
 
 # Whether a history without the left-out calls may go back to its provider -------------------------
 
-_SEALS = ("encrypted_content", "signature", "thoughtSignature", "thought_signature")
-_DEPTH = 12
-
 
 def seals(value: Any, depth: int = 0) -> Iterator[str]:
     """All sealed texts in `value`, the provider's data of a part."""
@@ -342,10 +345,6 @@ def seals(value: Any, depth: int = 0) -> Iterator[str]:
         case list():
             for item in value:
                 yield from seals(item, depth + 1)
-
-
-CALLS_LEFT_OUT = "calls_left_out"
-"""The code of the warning on left-out calls, whose meta has their `count`."""
 
 
 def left_out(turn: Turn) -> int:

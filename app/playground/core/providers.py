@@ -23,6 +23,45 @@ from playground.core.settings import SIMULATOR_URL, Profile, Protocol
 LOCAL_S = 300.0
 """A local server may load its model before the first byte, and pause long between two."""
 
+BASE_URL_NAMES: Mapping[str, str] = {
+    "anthropic": "ANTHROPIC_BASE_URL",
+    "openai": "OPENAI_BASE_URL",
+    "openai-responses": "OPENAI_BASE_URL",
+}
+"""The variables by which the user moves a provider to another address."""
+
+KEY_NAME = re.compile(r"\w*(KEY|TOKEN|SECRET)\w*", re.I)
+"""The form of a key's name; no other variable is ever sent anywhere."""
+
+ACCOUNT: Mapping[str, str] = {
+    "OPENAI_ORG_ID": "openai-organization",
+    "OPENAI_PROJECT_ID": "openai-project",
+}
+"""The account header, sent to OpenAI only: variable and header."""
+
+OLLAMA_PORT = 11434
+_PLACE = re.compile(r"[a-z0-9][a-z0-9:.-]{0,99}")
+
+AGENT_TITLES: Mapping[str, str] = {
+    "claude": "Claude Code",
+    "codex": "Codex",
+    "gemini": "Gemini CLI",
+    "opencode": "opencode",
+}
+
+HELD_WHOLE_S = 60.0
+"""Seconds that a non-streamed answer waits here for decisions on its calls: no keep-alive can be
+sent to the agent meanwhile."""
+
+STOPS_AT: Mapping[StopAt, str] = {
+    "nothing": "nothing",
+    "unruled": "calls no rule runs",
+    "calls": "every call",
+    "results": "every result",
+    "errors": "results that are errors",
+}
+"""Descriptions of where a tap stops, for users."""
+
 
 @dataclass(frozen=True)
 class Hint:
@@ -73,69 +112,6 @@ class Provider:
 
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
-
-
-def simulated(name: str, protocol: Protocol, title: str) -> Provider:
-    return Provider(
-        Profile(name, protocol, SIMULATOR_URL, model="simulator"),
-        f"Simulator, {title}",
-        "Built in: answers at once, picks tools by the prompt's words, plays faults.",
-    )
-
-
-def on_this_machine(
-    name: str,
-    title: str,
-    about: str,
-    url: str,
-    start: str,
-    *hints: Hint,
-    key_name: str = "",
-    key_place: str = "",
-    model: str = "",
-    quirks: tuple[str, ...] = (),
-) -> Provider:
-    """A Chat Completions server on this machine."""
-    profile = Profile(
-        name,
-        "openai_chat",
-        url,
-        key_name,
-        model,
-        quirks=quirks,
-        first_byte_s=LOCAL_S,
-        idle_s=LOCAL_S,
-    )
-    return Provider(profile, title, about, key_place, True, start, hints)
-
-
-def compatible(
-    name: str,
-    title: str,
-    about: str,
-    url: str,
-    key_name: str,
-    key_place: str,
-    *hints: Hint,
-    model: str = "",
-    quirks: str = "",
-    hosts: tuple[str, ...] = (),
-) -> Provider:
-    """A remote Chat Completions service."""
-    named = tuple(quirks.split())
-    profile = Profile(name, "openai_chat", url, key_name, model, quirks=named)
-    return Provider(profile, title, about, key_place, hints=hints, hosts=hosts)
-
-
-# The rows --------------------------------------------------------------------------------------
-
-SIMULATORS: tuple[Provider, ...] = (
-    simulated("simulator", "anthropic", "Anthropic Messages"),
-    simulated("simulator-openai", "openai_chat", "OpenAI Chat Completions"),
-    simulated("simulator-responses", "openai_responses", "OpenAI Responses"),
-    simulated("simulator-gemini", "gemini", "Gemini"),
-    simulated("simulator-ollama", "ollama", "Ollama"),
-)
 
 OWN_PROTOCOLS: tuple[Provider, ...] = (
     Provider(
@@ -264,130 +240,209 @@ OWN_PROTOCOLS: tuple[Provider, ...] = (
     ),
 )
 
+
+def simulated(name: str, protocol: Protocol, title: str) -> Provider:
+    return Provider(
+        Profile(name, protocol, SIMULATOR_URL, model="simulator"),
+        f"Simulator, {title}",
+        "Built in: answers at once, picks tools by the prompt's words, plays faults.",
+    )
+
+
+def on_this_machine(
+    name: str,
+    title: str,
+    about: str,
+    url: str,
+    start: str,
+    hints: tuple[Hint, ...] = (),
+    key_name: str = "",
+    key_place: str = "",
+    model: str = "",
+    quirks: tuple[str, ...] = (),
+) -> Provider:
+    """A Chat Completions server on this machine."""
+    profile = Profile(
+        name,
+        "openai_chat",
+        url,
+        key_name,
+        model,
+        quirks=quirks,
+        first_byte_s=LOCAL_S,
+        idle_s=LOCAL_S,
+    )
+    return Provider(
+        profile, title=title, about=about, key_place=key_place, local=True, start=start, hints=hints
+    )
+
+
+def compatible(
+    name: str,
+    title: str,
+    about: str,
+    url: str,
+    key_name: str,
+    key_place: str,
+    hints: tuple[Hint, ...] = (),
+    model: str = "",
+    quirks: str = "",
+    hosts: tuple[str, ...] = (),
+) -> Provider:
+    """A remote Chat Completions service."""
+    named = tuple(quirks.split())
+    profile = Profile(name, "openai_chat", url, key_name, model, quirks=named)
+    return Provider(profile, title, about, key_place, hints=hints, hosts=hosts)
+
+
+# The rows --------------------------------------------------------------------------------------
+
+SIMULATORS: tuple[Provider, ...] = (
+    simulated("simulator", "anthropic", "Anthropic Messages"),
+    simulated("simulator-openai", "openai_chat", "OpenAI Chat Completions"),
+    simulated("simulator-responses", "openai_responses", "OpenAI Responses"),
+    simulated("simulator-gemini", "gemini", "Gemini"),
+    simulated("simulator-ollama", "ollama", "Ollama"),
+)
+
 REMOTE: tuple[Provider, ...] = (
     compatible(
         "azure",
-        "Azure OpenAI",
-        "GPT in your own Azure resource, by its v1 API; the model is the name of a deployment.",
-        "",
-        "AZURE_OPENAI_API_KEY",
-        "https://portal.azure.com, at the resource under Keys and Endpoint",
-        Hint(
-            "AZURE_OPENAI_ENDPOINT sets the address. Without it, edit the address.",
-            "OpenAI's client for Azure reads the same name",
-        ),
-        Hint(
-            "An older deployment: https://RESOURCE.openai.azure.com/openai/deployments/NAME"
-            "?api-version=2024-10-21.",
-            "Microsoft's reference",
+        title="Azure OpenAI",
+        about="GPT in your own Azure resource, by its v1 API; the model names a deployment.",
+        url="",
+        key_name="AZURE_OPENAI_API_KEY",
+        key_place="https://portal.azure.com, at the resource under Keys and Endpoint",
+        hints=(
+            Hint(
+                "AZURE_OPENAI_ENDPOINT sets the address. Without it, edit the address.",
+                "OpenAI's client for Azure reads the same name",
+            ),
+            Hint(
+                "An older deployment: https://RESOURCE.openai.azure.com/openai/deployments/NAME"
+                "?api-version=2024-10-21.",
+                "Microsoft's reference",
+            ),
         ),
         quirks="api_key_header max_completion_tokens",
         hosts=(".openai.azure.com", ".services.ai.azure.com"),
     ),
     compatible(
         "openrouter",
-        "OpenRouter",
-        "Many providers behind one key.",
-        "https://openrouter.ai/api/v1",
-        "OPENROUTER_API_KEY",
-        "https://openrouter.ai/settings/keys",
-        Hint("What a model can do differs; see its list of models.", "OpenRouter's model list"),
-        Hint("A stream that began with status 200 can contain an error.", "recorded streams"),
+        title="OpenRouter",
+        about="Many providers behind one key.",
+        url="https://openrouter.ai/api/v1",
+        key_name="OPENROUTER_API_KEY",
+        key_place="https://openrouter.ai/settings/keys",
+        hints=(
+            Hint("What a model can do differs; see its list of models.", "OpenRouter's model list"),
+            Hint("A stream that began with status 200 can contain an error.", "recorded streams"),
+        ),
         model="openai/gpt-oss-120b",
     ),
     compatible(
         "groq",
-        "Groq",
-        "Open models, very fast.",
-        "https://api.groq.com/openai/v1",
-        "GROQ_API_KEY",
-        "https://console.groq.com/keys",
-        Hint(
-            "An invalid call ends the stream with tool_use_failed.",
-            "recorded streams",
+        title="Groq",
+        about="Open models, very fast.",
+        url="https://api.groq.com/openai/v1",
+        key_name="GROQ_API_KEY",
+        key_place="https://console.groq.com/keys",
+        hints=(
+            Hint(
+                "An invalid call ends the stream with tool_use_failed.",
+                "recorded streams",
+            ),
         ),
         model="openai/gpt-oss-120b",
         quirks="whole_arguments",
     ),
     compatible(
         "mistral",
-        "Mistral",
-        "Mistral's models, by their own API.",
-        "https://api.mistral.ai/v1",
-        "MISTRAL_API_KEY",
-        "https://console.mistral.ai/api-keys",
-        Hint("Call ids are mapped to nine letters or digits.", "its error 3280"),
+        title="Mistral",
+        about="Mistral's models, by their own API.",
+        url="https://api.mistral.ai/v1",
+        key_name="MISTRAL_API_KEY",
+        key_place="https://console.mistral.ai/api-keys",
+        hints=(Hint("Call ids are mapped to nine letters or digits.", "its error 3280"),),
         model="mistral-medium-latest",
         quirks="short_ids no_stream_options any_for_required whole_arguments assistant_after_tool",
     ),
     compatible(
         "deepseek",
-        "DeepSeek",
-        "DeepSeek's models, by their own API.",
-        "https://api.deepseek.com",
-        "DEEPSEEK_API_KEY",
-        "https://platform.deepseek.com/api_keys",
-        Hint("In thinking mode, its reasoning must be sent back with its calls.", "its error 400"),
+        title="DeepSeek",
+        about="DeepSeek's models, by their own API.",
+        url="https://api.deepseek.com",
+        key_name="DEEPSEEK_API_KEY",
+        key_place="https://platform.deepseek.com/api_keys",
+        hints=(
+            Hint(
+                "In thinking mode, its reasoning must be sent back with its calls.", "its error 400"
+            ),
+        ),
         model="deepseek-v4-flash",
         quirks="no_forced_with_thinking text_only no_strict",
     ),
     compatible(
         "xai",
-        "xAI",
-        "Grok.",
-        "https://api.x.ai/v1",
-        "XAI_API_KEY",
-        "https://console.x.ai",
+        title="xAI",
+        about="Grok.",
+        url="https://api.x.ai/v1",
+        key_name="XAI_API_KEY",
+        key_place="https://console.x.ai",
         model="grok-4.5",
         quirks="whole_arguments",
     ),
     compatible(
         "together",
-        "Together AI",
-        "Open models.",
-        "https://api.together.xyz/v1",
-        "TOGETHER_API_KEY",
-        "https://api.together.ai/settings/api-keys",
+        title="Together AI",
+        about="Open models.",
+        url="https://api.together.xyz/v1",
+        key_name="TOGETHER_API_KEY",
+        key_place="https://api.together.ai/settings/api-keys",
         model="openai/gpt-oss-120b",
     ),
     compatible(
         "fireworks",
-        "Fireworks AI",
-        "Open models.",
-        "https://api.fireworks.ai/inference/v1",
-        "FIREWORKS_API_KEY",
-        "https://app.fireworks.ai/settings/users/api-keys",
+        title="Fireworks AI",
+        about="Open models.",
+        url="https://api.fireworks.ai/inference/v1",
+        key_name="FIREWORKS_API_KEY",
+        key_place="https://app.fireworks.ai/settings/users/api-keys",
         model="accounts/fireworks/models/gpt-oss-120b",
     ),
     compatible(
         "cerebras",
-        "Cerebras",
-        "Open models, very fast.",
-        "https://api.cerebras.ai/v1",
-        "CEREBRAS_API_KEY",
-        "https://cloud.cerebras.ai",
+        title="Cerebras",
+        about="Open models, very fast.",
+        url="https://api.cerebras.ai/v1",
+        key_name="CEREBRAS_API_KEY",
+        key_place="https://cloud.cerebras.ai",
         model="gpt-oss-120b",
         quirks="max_completion_tokens",
     ),
     compatible(
         "huggingface",
-        "Hugging Face",
-        "Open models at many providers behind one token.",
-        "https://router.huggingface.co/v1",
-        "HF_TOKEN",
-        "https://huggingface.co/settings/tokens",
-        Hint("What a model can do depends on the provider that runs it.", "its documentation"),
+        title="Hugging Face",
+        about="Open models at many providers behind one token.",
+        url="https://router.huggingface.co/v1",
+        key_name="HF_TOKEN",
+        key_place="https://huggingface.co/settings/tokens",
+        hints=(
+            Hint("What a model can do depends on the provider that runs it.", "its documentation"),
+        ),
         model="openai/gpt-oss-120b",
     ),
     compatible(
         "perplexity",
-        "Perplexity",
-        "Models that search the web.",
-        "https://api.perplexity.ai",
-        "PERPLEXITY_API_KEY",
-        "https://www.perplexity.ai/settings/api",
-        Hint("It does not accept your tools.", "docs/wire.md, section 6"),
-        Hint("It lists no models.", "its API has no such path"),
+        title="Perplexity",
+        about="Models that search the web.",
+        url="https://api.perplexity.ai",
+        key_name="PERPLEXITY_API_KEY",
+        key_place="https://www.perplexity.ai/settings/api",
+        hints=(
+            Hint("It does not accept your tools.", "docs/wire.md, section 6"),
+            Hint("It lists no models.", "its API has no such path"),
+        ),
         model="sonar",
     ),
 )
@@ -395,48 +450,52 @@ REMOTE: tuple[Provider, ...] = (
 LOCALS: tuple[Provider, ...] = (
     on_this_machine(
         "lmstudio",
-        "LM Studio",
-        "Models on this machine.",
-        "http://127.0.0.1:1234/v1",
-        "Open LM Studio, load a model, and start its server (or: lms server start).",
+        title="LM Studio",
+        about="Models on this machine.",
+        url="http://127.0.0.1:1234/v1",
+        start="Open LM Studio, load a model, and start its server (or: lms server start).",
     ),
     on_this_machine(
         "llamacpp",
-        "llama.cpp",
-        "One model on this machine.",
-        "http://127.0.0.1:8080/v1",
-        "Start it with: llama-server --jinja -m MODEL.gguf",
-        Hint("Without --jinja it refuses tools.", "its error 500"),
-        Hint("It ignores the model name.", "recorded streams"),
+        title="llama.cpp",
+        about="One model on this machine.",
+        url="http://127.0.0.1:8080/v1",
+        start="Start it with: llama-server --jinja -m MODEL.gguf",
+        hints=(
+            Hint("Without --jinja it refuses tools.", "its error 500"),
+            Hint("It ignores the model name.", "recorded streams"),
+        ),
         model="any",
     ),
     on_this_machine(
         "vllm",
-        "vLLM",
-        "One model on your own GPU.",
-        "http://127.0.0.1:8000/v1",
-        "Start it with: vllm serve MODEL --enable-auto-tool-choice --tool-call-parser PARSER",
-        Hint("Without these options it refuses or ignores tools.", "vLLM's documentation"),
-        Hint("Older versions ignore parallel_tool_calls.", "vllm-project/vllm#9451"),
+        title="vLLM",
+        about="One model on your own GPU.",
+        url="http://127.0.0.1:8000/v1",
+        start="Start it with: vllm serve MODEL --enable-auto-tool-choice --tool-call-parser PARSER",
+        hints=(
+            Hint("Without these options it refuses or ignores tools.", "vLLM's documentation"),
+            Hint("Older versions ignore parallel_tool_calls.", "vllm-project/vllm#9451"),
+        ),
         quirks=("long_ids",),
     ),
     on_this_machine(
         "sglang",
-        "SGLang",
-        "One model on your own GPU.",
-        "http://127.0.0.1:30000/v1",
-        "Start it with: python -m sglang.launch_server --model-path MODEL"
+        title="SGLang",
+        about="One model on your own GPU.",
+        url="http://127.0.0.1:30000/v1",
+        start="Start it with: python -m sglang.launch_server --model-path MODEL"
         " --tool-call-parser PARSER",
-        Hint("Its call ids repeat from turn to turn.", "SGLang's documentation"),
+        hints=(Hint("Its call ids repeat from turn to turn.", "SGLang's documentation"),),
         quirks=("long_ids",),
     ),
     on_this_machine(
         "litellm",
-        "LiteLLM",
-        "A proxy of your own in front of any provider.",
-        "http://127.0.0.1:4000/v1",
-        "Start it with: litellm --config config.yaml",
-        Hint("Its features depend on the provider behind it.", "LiteLLM's documentation"),
+        title="LiteLLM",
+        about="A proxy of your own in front of any provider.",
+        url="http://127.0.0.1:4000/v1",
+        start="Start it with: litellm --config config.yaml",
+        hints=(Hint("Its features depend on the provider behind it.", "LiteLLM's documentation"),),
         quirks=("long_ids",),
         key_name="LITELLM_API_KEY",
         key_place="the proxy's own master or virtual key",
@@ -453,25 +512,6 @@ SHIPPED: Mapping[str, Provider] = {provider.profile.name: provider for provider 
 SIMULATOR = SHIPPED["simulator"].profile
 ANTHROPIC = SHIPPED["anthropic"].profile
 OPENAI = SHIPPED["openai"].profile
-
-BASE_URL_NAMES: Mapping[str, str] = {
-    "anthropic": "ANTHROPIC_BASE_URL",
-    "openai": "OPENAI_BASE_URL",
-    "openai-responses": "OPENAI_BASE_URL",
-}
-"""The variables by which the user moves a provider to another address."""
-
-KEY_NAME = re.compile(r"\w*(KEY|TOKEN|SECRET)\w*", re.I)
-"""The form of a key's name; no other variable is ever sent anywhere."""
-
-ACCOUNT: Mapping[str, str] = {
-    "OPENAI_ORG_ID": "openai-organization",
-    "OPENAI_PROJECT_ID": "openai-project",
-}
-"""The account header, sent to OpenAI only: variable and header."""
-
-OLLAMA_PORT = 11434
-_PLACE = re.compile(r"[a-z0-9][a-z0-9:.-]{0,99}")
 
 
 def profiles(environment: Mapping[str, str]) -> tuple[Profile, ...]:
@@ -575,13 +615,6 @@ def _moved(profile: Profile, environment: Mapping[str, str]) -> Profile:
 # Names of the agents that `playground tap` starts, how long they wait, and what can be held for
 # them. tap/agents.py starts them.
 
-AGENT_TITLES: Mapping[str, str] = {
-    "claude": "Claude Code",
-    "codex": "Codex",
-    "gemini": "Gemini CLI",
-    "opencode": "opencode",
-}
-
 
 def agent_title(name: str) -> str:
     """The agent's title for users; one with no name or an unknown one was started by hand."""
@@ -606,16 +639,3 @@ AGENT_WAITS: Mapping[str, Waits] = {
 }
 """By the names of `AGENT_TITLES`. Tested with the versions in docs/tap.md; the 1800 s of Claude
 Code are from its own text."""
-
-HELD_WHOLE_S = 60.0
-"""Seconds that a non-streamed answer waits here for decisions on its calls: no keep-alive can be
-sent to the agent meanwhile."""
-
-STOPS_AT: Mapping[StopAt, str] = {
-    "nothing": "nothing",
-    "unruled": "calls no rule runs",
-    "calls": "every call",
-    "results": "every result",
-    "errors": "results that are errors",
-}
-"""Descriptions of where a tap stops, for users."""

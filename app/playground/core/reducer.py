@@ -84,6 +84,13 @@ from playground.core.tools import TOOLS_IN_USE, Same, Tool
 MOST_OUTPUT = 16_000
 """Characters kept of a running call's output: its end. The log has all of it."""
 
+UNFORESEEN = RequestReceived("", stop_at="calls", held=True)
+"""Stands for what an agent's request was received as, where the log does not have it: its calls
+wait for the user, whatever was meant."""
+
+_UNDER_WAY = "An answer is still arriving."
+_RUNS = "This session is still running; stop it or wait."
+
 
 def apply(session: Session, logged: Logged) -> None:
     """Folds one event into `session`; IllegalEvent, without any change, if it cannot follow."""
@@ -134,7 +141,16 @@ def _apply(session: Session, logged: Logged) -> None:
                 _require(session.turn is None or not session.turn.open, _UNDER_WAY)
             session.prompts += 1
             by_agent = session.tapped is not None
-            prompt = Prompt(session.prompts, text, logged.seq, at_ms, images, role, form, by_agent)
+            prompt = Prompt(
+                session.prompts,
+                text=text,
+                seq=logged.seq,
+                at_ms=at_ms,
+                images=images,
+                role=role,
+                form=form,
+                by_agent=by_agent,
+            )
             session.items.append(prompt)
             session.stopped, session.paused, session.paused_because = False, "", ""
             session.retries = 0
@@ -237,14 +253,6 @@ def _apply(session: Session, logged: Logged) -> None:
                 raise IllegalEvent("Only an answer that has ended was passed on.")
             last.passed = event if isinstance(event, AnswerPassed) else None
             last.client_gone = isinstance(event, ClientGone)
-
-
-UNFORESEEN = RequestReceived("", stop_at="calls", held=True)
-"""Stands for what an agent's request was received as, where the log does not have it: its calls
-wait for the user, whatever was meant."""
-
-_UNDER_WAY = "An answer is still arriving."
-_RUNS = "This session is still running; stop it or wait."
 
 
 def _forked(session: Session, event: SessionForked, logged: Logged) -> None:
@@ -378,12 +386,12 @@ def _part_started(session: Session, event: PartStarted, logged: Logged) -> None:
     _require(event.index == len(turn.parts), f"Part {event.index} is out of order.")
     part = Part(
         event.index,
-        event.part_kind,
-        event.name,
-        event.provider_id,
-        dict(event.meta),
-        logged.seq,
-        logged.at_ms,
+        kind=event.part_kind,
+        name=event.name,
+        provider_id=event.provider_id,
+        meta=dict(event.meta),
+        seq=logged.seq,
+        started_ms=logged.at_ms,
     )
     if turn.first_part_ms is None:
         turn.first_part_ms = logged.at_ms

@@ -28,6 +28,12 @@ ACTIONS: tuple[Action, ...] = ("run", "answer", "deny", "ask", "stop")
 LETS_THROUGH = ("run", "answer")
 KEEPS_BACK = ("deny", "stop")
 
+_UNREAD = object()
+
+_MOST_DECODED = 5
+_STEP = re.compile(r"[/\\?#;]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -84,9 +90,6 @@ def first_match(rules: Iterable[Rule], call: Call) -> Rule | None:
     return None
 
 
-_UNREAD = object()
-
-
 def matches(rule: Rule, call: Call) -> bool:
     """Whether `rule` matches `call`. A call of an unknown tool matches only by its name."""
     return first_match([rule], call) is not None
@@ -132,11 +135,6 @@ def _steps_up(text: str) -> bool:
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     return any(step.strip() == ".." for step in _STEP.split(_CONTROL.sub("", text)))
-
-
-_MOST_DECODED = 5
-_STEP = re.compile(r"[/\\?#;]")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def host_left_open(rule: Rule) -> str:

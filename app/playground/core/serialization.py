@@ -18,6 +18,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from playground.core.errors import BadInput
 from playground.core.events import Event, Logged
 
+MAX_DEPTH = 80
+"""Most levels of JSON data in a value: more than our own events ever have."""
+
 
 def kind_of(cls: type) -> str:
     """`PartDelta` -> `part_delta`."""
@@ -128,10 +131,6 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
 
 
 # Checks values against the types of their fields --------------------------------------------------
-
-
-MAX_DEPTH = 80
-"""Most levels of JSON data in a value: more than our own events ever have."""
 
 
 def misfit(hint: Any, value: Any, place: str = "") -> str:

@@ -295,13 +295,13 @@ class Standing:
             insort(self._places[group], place)
 
 
+_NOBODY = Standing(())
+
+
 def _take(places: list[int], place: int) -> None:
     at = bisect_left(places, place)
     if at < len(places) and places[at] == place:
         del places[at]
-
-
-_NOBODY = Standing(())
 
 
 def _groups(call: Call) -> Iterator[Group]:

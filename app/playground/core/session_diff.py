@@ -26,6 +26,16 @@ from playground.core.value_diff import JsonChange, json_changes
 # A session prepared for comparison ----------------------------------------------------------------
 
 
+Way = Literal["missing", "extra", "text", "images", "end"]
+
+CELLS = 60_000
+"""Cells that `best` evaluates for long lists, apart from their length."""
+
+CallWay = Literal["missing", "extra", "arguments", "result", "order", "turn"]
+"""`turn`: it is in another turn of the round. `missing`: only on the left, `extra`: only on the
+right."""
+
+
 @dataclass(frozen=True)
 class Measure:
     """Resource use: `busy_ms` of work (overlaps count once), tokens `read` and `written`, `cost` in
@@ -107,20 +117,26 @@ class Side:
     profile: str = ""
 
 
+Keyed = tuple[DiffCall, str]
+"""A call with a key that is equal for equal name and arguments."""
+
+
 def side(session: Session, title: str = "") -> Side:
     """`session` in its current state."""
     in_history = [item for item in session.items if isinstance(item, Prompt) or not item.dropped]
     settings = session.settings
     return Side(
         session.id,
-        title,
-        session.state,
-        model_of(settings) if settings is not None else "",
-        tuple(_asked(item) if isinstance(item, Prompt) else _answered(item) for item in in_history),
-        total(_took(turn) for turn in session.turns),
-        sum(turn.dropped for turn in session.turns),
-        tuple(_lineage(session)),
-        settings.profile.name if settings is not None else "",
+        title=title,
+        state=session.state,
+        model=model_of(settings) if settings is not None else "",
+        items=tuple(
+            _asked(item) if isinstance(item, Prompt) else _answered(item) for item in in_history
+        ),
+        took=total(_took(turn) for turn in session.turns),
+        dropped=sum(turn.dropped for turn in session.turns),
+        lineage=tuple(_lineage(session)),
+        profile=settings.profile.name if settings is not None else "",
     )
 
 
@@ -145,16 +161,16 @@ def _answered(turn: Turn) -> DiffTurn:
     closed = end or failure
     return DiffTurn(
         turn.number,
-        turn.seq,
-        turn.request.model or model_of(turn.settings),
-        turn.settings,
-        turn.request.choice,
-        turn.text,
-        end.reason if end is not None else "failed" if failure is not None else "",
-        closed.raw_reason if closed is not None else "",
-        failure.message if failure is not None else "",
-        tuple(_diff_call(call) for call in turn.calls),
-        _took(turn),
+        seq=turn.seq,
+        model=turn.request.model or model_of(turn.settings),
+        settings=turn.settings,
+        choice=turn.request.choice,
+        text=turn.text,
+        ended=end.reason if end is not None else "failed" if failure is not None else "",
+        raw_reason=closed.raw_reason if closed is not None else "",
+        error=failure.message if failure is not None else "",
+        calls=tuple(_diff_call(call) for call in turn.calls),
+        took=_took(turn),
     )
 
 
@@ -163,25 +179,34 @@ def _diff_call(call: Call) -> DiffCall:
     edited = decided is not None and decided.arguments is not None
     denied = decided is not None and decided.decision == "deny"
     return DiffCall(
-        call.id, call.turn, call.name, call.arguments, edited, call.status, denied, call.result
+        call.id,
+        turn=call.turn,
+        name=call.name,
+        arguments=call.arguments,
+        edited=edited,
+        status=call.status,
+        denied=denied,
+        result=call.result,
     )
 
 
 def _took(turn: Turn) -> Measure:
     counted = None if turn.open else turn_usage(turn)
     cost = None if turn.open else turn_cost(turn)
+    read, written = counted or (0, 0)
     return Measure(
-        1, len(turn.calls), turn_busy_ms(turn), *(counted or (0, 0)), cost or 0.0,
-        int(counted is None), int(cost is None),
-    )  # fmt: skip
+        turns=1,
+        calls=len(turn.calls),
+        busy_ms=turn_busy_ms(turn),
+        read=read,
+        written=written,
+        cost=cost or 0.0,
+        uncounted=int(counted is None),
+        unpriced=int(cost is None),
+    )
 
 
 # Alignment of two sessions ------------------------------------------------------------------------
-
-Way = Literal["missing", "extra", "text", "images", "end"]
-
-CELLS = 60_000
-"""Cells that `best` evaluates for long lists, apart from their length."""
 
 
 @dataclass(frozen=True)
@@ -503,10 +528,6 @@ def _counts(rows: Sequence[DiffRow]) -> Counts:
 
 # Pairs of the calls of two turns ------------------------------------------------------------------
 
-CallWay = Literal["missing", "extra", "arguments", "result", "order", "turn"]
-"""`turn`: it is in another turn of the round. `missing`: only on the left, `extra`: only on the
-right."""
-
 
 @dataclass(frozen=True)
 class CallPair:
@@ -527,10 +548,6 @@ class CallPair:
         if self.left is None or self.right is None or "arguments" not in self.ways:
             return None
         return json_changes(self.left.arguments, self.right.arguments)
-
-
-Keyed = tuple[DiffCall, str]
-"""A call with a key that is equal for equal name and arguments."""
 
 
 def keyed(call: DiffCall) -> Keyed:

@@ -10,6 +10,11 @@ from typing import Any, Generic, Literal, TypeVar, get_args
 AnsweredBy = Literal["mock", "python", "http", "mcp", "person", "workspace"]
 ANSWERED_BY: tuple[AnsweredBy, ...] = get_args(AnsweredBy)
 
+T = TypeVar("T")
+
+TOOLS_IN_USE = 64
+"""Size of such a cache, in tools."""
+
 
 @dataclass(frozen=True)
 class ToolKind:
@@ -68,7 +73,6 @@ NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9_.-]{1,128}")
 """Our rule for names; "." and ".." are folders in a URL. Protocols' stricter rules are left to
 lint."""
 
-
 FREEFORM: Mapping[str, Any] = {
     "type": "object",
     "properties": {"input": {"type": "string"}},
@@ -76,7 +80,6 @@ FREEFORM: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 """The parameters of every free-form tool: the model's text is the single member."""
-
 
 NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 """The schema of a tool without arguments."""
@@ -147,7 +150,6 @@ ResultKind = Literal[
     "unknown_tool",
 ]
 
-
 IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 """The supported media types of images."""
 _FIRST_BYTES = {
@@ -201,11 +203,6 @@ def text_result(text: str, *, is_error: bool = False, kind: ResultKind = "") -> 
 #
 #     @lru_cache(maxsize=TOOLS_IN_USE)
 #     def size(tool: Same[Tool]) -> int: ...
-
-T = TypeVar("T")
-
-TOOLS_IN_USE = 64
-"""Size of such a cache, in tools."""
 
 
 class Same(Generic[T]):

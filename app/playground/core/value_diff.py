@@ -26,6 +26,32 @@ from playground.core.json_values import load_decimals
 How = Literal["added", "removed", "changed", "type"]
 """`type`: the type of a value changed, such as a number that became a text."""
 
+STEPS = 200
+
+MOST_PIECES = 3_000
+"""Most words, or else lines, that are compared, of both texts together."""
+
+LONG = 200_000
+"""Characters of two texts above which they are not compared by words."""
+
+TextHow = Literal["same", "removed", "added"]
+
+_Piece = tuple[TextHow, str]
+
+_WORD = re.compile(r"\s+|\w+|[^\w\s]")
+_BREAK = re.compile(r"\s")
+
+PIECES_IN_SIGHT = 100
+"""In one text."""
+
+SHOWN_TEXT = 1_200
+
+AROUND = 60
+"""Visible characters of a text, and of the same text around a difference."""
+
+LineChange = tuple[str, str]
+"""A line with its kind: "+", "-", " ", or "@" for the position of what follows."""
+
 
 @dataclass(frozen=True)
 class JsonChange:
@@ -136,15 +162,6 @@ def _written(value: Any) -> str:
 
 # Two texts --------------------------------------------------------------------------------------
 
-STEPS = 200
-MOST_PIECES = 3_000
-"""Most words, or else lines, that are compared, of both texts together."""
-
-LONG = 200_000
-"""Characters of two texts above which they are not compared by words."""
-
-TextHow = Literal["same", "removed", "added"]
-
 
 @dataclass(frozen=True)
 class TextPiece:
@@ -160,12 +177,6 @@ def text_changes(old: str, new: str) -> tuple[TextPiece, ...]:
     pieces = pieces if pieces is not None else _by(_lines, before, after)
     pieces = pieces if pieces is not None else [("removed", before), ("added", after)]
     return tuple(_joined([("same", old[:start]), *pieces, ("same", old[len(old) - end :])]))
-
-
-_Piece = tuple[TextHow, str]
-
-_WORD = re.compile(r"\s+|\w+|[^\w\s]")
-_BREAK = re.compile(r"\s")
 
 
 def _ends(old: str, new: str) -> tuple[int, int]:
@@ -241,14 +252,6 @@ def _joined(pieces: Sequence[_Piece]) -> Iterator[TextPiece]:
                 yield TextPiece(kind, text)
 
 
-PIECES_IN_SIGHT = 100
-"""In one text."""
-
-SHOWN_TEXT = 1_200
-AROUND = 60
-"""Visible characters of a text, and of the same text around a difference."""
-
-
 def in_sight(pieces: Sequence[TextPiece]) -> list[TextPiece]:
     """Shortens the same text in its middle, changes after SHOWN_TEXT characters, and the whole
     after PIECES_IN_SIGHT pieces; each cut says how much is left out."""
@@ -275,10 +278,6 @@ def _shortened(text: str, head: int, tail: int) -> str:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-LineChange = tuple[str, str]
-"""A line with its kind: "+", "-", " ", or "@" for the position of what follows."""
 
 
 def line_changes(old: str, new: str) -> list[LineChange]:

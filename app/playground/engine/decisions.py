@@ -39,6 +39,33 @@ from playground.executors.run_with_limits import Executors
 from playground.protocols.answer_edits import why_not_answered
 from playground.schema.validate import check_call
 
+_DECISIONS: tuple[Decision, ...] = get_args(Decision)
+
+log = logging.getLogger(__name__)
+
+CHECKS_TOGETHER = 100
+"""Maximum number of checks that are written, or started, before other tasks get a turn, so that
+Stop does not wait for all of them."""
+
+Follow = Callable[[LiveSession, Collection[str]], Awaitable[None]]
+"""(session, checked): does what follows; the calls `checked` were checked a moment ago."""
+
+SOON_S = 2.0
+"""Time limit for checking a call again before it begins."""
+
+_BROKEN = Problem(
+    "caution",
+    "The executor of this call could not be checked. See the program's log, and review the call.",
+)
+
+_PACKED = Problem(
+    "caution",
+    "The arguments were a JSON string instead of the object that this protocol uses, and were "
+    "unpacked. Check that they are right.",
+)
+
+_REPEATED = Problem("note", "The same call with the same arguments was made in the last two turns.")
+
 
 @dataclass(frozen=True)
 class DecisionRequest:
@@ -168,9 +195,6 @@ def outcome(call: Call) -> dict[str, Any]:
     }
 
 
-_DECISIONS: tuple[Decision, ...] = get_args(Decision)
-
-
 def _decision(asked: DecisionRequest) -> Decision:
     if asked.fault:
         row = known(asked.fault)
@@ -244,8 +268,6 @@ def _check_run(
 # Calls are checked concurrently, without the session lock: an executor may have to wait for a slow
 # server, and this must not block stopping or reading the session.
 
-log = logging.getLogger(__name__)
-
 
 class Cancellable(Protocol):
     """Something that can be cancelled."""
@@ -277,11 +299,6 @@ class CheckBatch:
             work.cancel()
 
 
-CHECKS_TOGETHER = 100
-"""Maximum number of checks that are written, or started, before other tasks get a turn, so that
-Stop does not wait for all of them."""
-
-
 @dataclass(frozen=True)
 class HeldCall:
     """A call that is about to begin, as it was when its check started."""
@@ -290,13 +307,6 @@ class HeldCall:
     tool: Tool
     arguments: str
     decided: CallDecided
-
-
-Follow = Callable[[LiveSession, Collection[str]], Awaitable[None]]
-"""(session, checked): does what follows; the calls `checked` were checked a moment ago."""
-
-SOON_S = 2.0
-"""Time limit for checking a call again before it begins."""
 
 
 class CallChecks:
@@ -533,17 +543,3 @@ def checked_event(session: Session, call: Call, checked: CallCheck, policy: Poli
     event = CallChecked(call.id, problems, checked.parallel_safe, seen, checked.code)
     rules = policy.of(session.id)
     return replace(event, asks=asks(session, call, event, rules, policy.denials.has))
-
-
-_BROKEN = Problem(
-    "caution",
-    "The executor of this call could not be checked. See the program's log, and review the call.",
-)
-
-_PACKED = Problem(
-    "caution",
-    "The arguments were a JSON string instead of the object that this protocol uses, and were "
-    "unpacked. Check that they are right.",
-)
-
-_REPEATED = Problem("note", "The same call with the same arguments was made in the last two turns.")

@@ -109,7 +109,14 @@ class Engine:
             mcp = Mcp(library.servers, environment, keys.variable)
             workspace = Workspace(Tasks(task_writer(sessions)), Pages(time.monotonic), clock)
             runs = executors(keys, mcp, workspace)
-            rules = RuleStore(library, runs, clock, new_id, keys.redactor, sessions.ring_list)
+            rules = RuleStore(
+                library,
+                executors=runs,
+                clock=clock,
+                new_id=new_id,
+                redactor=keys.redactor,
+                changed=sessions.ring_list,
+            )
             await rules.load()
             policy = Policy(rules, log)
             runner = Runner(sessions, client, runs, folder, policy)

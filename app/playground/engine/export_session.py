@@ -38,6 +38,15 @@ if TYPE_CHECKING:
     from playground.engine.engine import Engine  # `playground export` needs no engine
 
 
+WITH_BESIDE = ("html",)
+"""Formats that can include the sessions below this one (further ones of its agent)."""
+
+_PLAIN = re.compile("[A-Za-z]+|[0-9]+")
+_ADDRESS = re.compile(r"https?://[A-Za-z0-9.:/_\[\]-]*")
+
+STYLES = ("base", "frame", "flow", "bar", "wire")
+
+
 async def read_bundle(
     engine: Engine, session_id: str, base_url: str = DEFAULT_BASE, form: str = ""
 ) -> SessionBundle:
@@ -45,10 +54,6 @@ async def read_bundle(
     server's address, `form` the export format."""
     async with engine.sessions.holding(session_id):
         return await read_bundle_from(engine.log, session_id, base_url, form)
-
-
-WITH_BESIDE = ("html",)
-"""Formats that can include the sessions below this one (further ones of its agent)."""
 
 
 async def read_bundle_from(
@@ -76,16 +81,16 @@ async def read_bundle_from(
     beside = await log.below(session_id) if form in WITH_BESIDE and session.tapped else ()
     return SessionBundle(
         session,
-        title,
-        events,
-        recordings,
-        tuple(tags),
-        parent,
-        created_ms,
-        look(),
-        base_url,
-        [await read_bundle_from(log, each, base_url) for each in beside],
-        expect,
+        title=title,
+        log=events,
+        recordings=recordings,
+        tags=tuple(tags),
+        parent=parent,
+        created_ms=created_ms,
+        look=look(),
+        base_url=base_url,
+        beside=[await read_bundle_from(log, each, base_url) for each in beside],
+        expect=expect,
     )
 
 
@@ -118,7 +123,13 @@ def redact_bundle(
     known = frozenset({*secrets, *hidden}.union(*shapes))
     seq = whole.session.seq
     asked = _RedactionRequest(
-        whole.session.id, seq, names, known, whole, whole.log, whole.recordings
+        whole.session.id,
+        seq=seq,
+        left_out=names,
+        known=known,
+        whole=whole,
+        log=whole.log,
+        recordings=whole.recordings,
     )
     done = _redact_cached(asked)
     others = [redact_session(each, known) for each in omit(whole, names).beside]
@@ -176,12 +187,6 @@ def is_private(name: str, value: str, session: Session) -> bool:
         for word in (model, profile.model, profile.base_url, profile.name)
     }
     return value not in ours and not _ADDRESS.fullmatch(value)
-
-
-_PLAIN = re.compile("[A-Za-z]+|[0-9]+")
-_ADDRESS = re.compile(r"https?://[A-Za-z0-9.:/_\[\]-]*")
-
-STYLES = ("base", "frame", "flow", "bar", "wire")
 
 
 @lru_cache(maxsize=1)

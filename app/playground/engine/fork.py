@@ -84,6 +84,20 @@ MOST_TITLE = 200
 Change = Callable[[Settings], Mapping[str, Any]]
 """The changes to the settings at a place, as JSON members of docs/contract.md."""
 
+_ANY = "not decided by a user"
+
+BETAS = ("anthropic-beta", "openai-beta")
+"""Headers without which the provider refuses members of the request body."""
+
+REWRITTEN = ("history_changed", "history_left_out")
+"""Warning codes: the agent's history differs from that of its session."""
+
+MOST_CASES, LONGEST_CASE, LARGEST_MOCKS = 20, 8_000, 256_000
+"""Most results of one mock, characters of one result, and characters of all mocks together."""
+
+Row = Mapping[str, Any]
+"""The changes to the settings for one of the sessions, as JSON members of docs/contract.md."""
+
 
 @dataclass(frozen=True)
 class ForkPlace:
@@ -115,7 +129,9 @@ async def fork(
     A fork of an imported session has its tools off and the user's own address (`harmless`), unless
     other settings are given. On NotFound, Refused, BadInput or Conflict no fork is created.
     """
-    wish = _Wish(place, settings, change, text, asked, title, go)
+    wish = _Wish(
+        place, settings=settings, change=change, text=text, asked=asked, title=title, go=go
+    )
     async with engine.sessions.holding(session_id) as live:
         history = None
         if place == ForkPlace() and is_rewritten(live.session):
@@ -222,7 +238,15 @@ async def fork_standing(engine: Engine, session_id: str, place: ForkPlace) -> Fo
         settings, notes = _settings_there(engine, live, fork_cut.session, foreign=foreign)
         anew = place == ForkPlace() and is_rewritten(live.session)
         session = live.session if place.call else fork_cut.session
-        return ForkStanding(session, settings, prompt, live.title, live.own, anew, notes)
+        return ForkStanding(
+            session,
+            settings=settings,
+            prompt=prompt,
+            title=live.title,
+            own=live.own,
+            anew=anew,
+            notes=notes,
+        )
 
 
 async def what_if(
@@ -238,7 +262,10 @@ async def what_if(
     """A fork for each of `answers` to one call, in order; other parameters as for `fork`. If one is
     refused, none is left."""
     place = ForkPlace(call=call)
-    wishes = [_Wish(place, None, change, None, asked, title, go) for asked in answers]
+    wishes = [
+        _Wish(place, settings=None, change=change, text=None, asked=asked, title=title, go=go)
+        for asked in answers
+    ]
     children: list[str] = []
     try:
         async with engine.sessions.holding(session_id) as live:
@@ -381,19 +408,7 @@ async def _looked(engine: Engine, session_id: str) -> None:
         ) from None
 
 
-_ANY = "not decided by a user"
-
-
 # A fork of an agent's session ---------------------------------------------------------------------
-
-BETAS = ("anthropic-beta", "openai-beta")
-"""Headers without which the provider refuses members of the request body."""
-
-REWRITTEN = ("history_changed", "history_left_out")
-"""Warning codes: the agent's history differs from that of its session."""
-
-MOST_CASES, LONGEST_CASE, LARGEST_MOCKS = 20, 8_000, 256_000
-"""Most results of one mock, characters of one result, and characters of all mocks together."""
 
 
 def is_rewritten(session: Session) -> bool:
@@ -545,9 +560,6 @@ def as_logged(events: Sequence[Event], seq: int, at_ms: int) -> list[Logged]:
 
 
 # The same prompt to several models ----------------------------------------------------------------
-
-Row = Mapping[str, Any]
-"""The changes to the settings for one of the sessions, as JSON members of docs/contract.md."""
 
 
 async def ask_in_new_sessions(

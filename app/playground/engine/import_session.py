@@ -150,7 +150,14 @@ def batch_of(bundle: SessionBundle, *, own: bool = False) -> WriteBatch:
     if not own:
         summary = replace(summary, parent="", parent_seq=0)
     return WriteBatch(
-        bundle.session.id, bundle.log, chunks, None, summary, True, ends=ends, tags=bundle.tags
+        bundle.session.id,
+        events=bundle.log,
+        chunks=chunks,
+        closed=None,
+        summary=summary,
+        full=True,
+        ends=ends,
+        tags=bundle.tags,
     )
 
 

@@ -25,6 +25,8 @@ from playground.secrets.redaction import Redactor
 WIRES: tuple[Protocol, ...] = tuple(name for name in PROTOCOLS if name in CODECS)
 """The protocols a request can be shown in."""
 
+AS_RECEIVED = "The agent's last request, as received. The agent writes the next one itself."
+
 
 @dataclass(frozen=True)
 class Draft:
@@ -90,9 +92,6 @@ def preview(engine: Engine, session: Session, draft: Draft = NO_DRAFT, wire: str
 def _received(turn: Turn) -> Preview:
     """The agent's last request as received; its next one cannot be known."""
     return Preview(turn.settings.profile, turn.request, says=(AS_RECEIVED,))
-
-
-AS_RECEIVED = "The agent's last request, as received. The agent writes the next one itself."
 
 
 def notes_alone(engine: Engine, session: Session) -> Preview:

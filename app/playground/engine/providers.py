@@ -145,7 +145,13 @@ class Providers:
         headers = self._headers(protocol_codec, profile, request)
         limits = _limits(profile, TEST_BYTES)
         read = await self._read(
-            protocol_codec, profile.key_name, request.method, url, headers, request.body, limits
+            protocol_codec,
+            key_name=profile.key_name,
+            method=request.method,
+            url=url,
+            headers=headers,
+            body=request.body,
+            limits=limits,
         )
         return self._tested(profile, model, url, read, request.notes)
 
@@ -163,7 +169,15 @@ class Providers:
         headers = self._headers(protocol_codec, profile, request)
         headers = {k: v for k, v in headers.items() if k.lower() != "content-type"}
         limits = _limits(profile, LIST_BYTES)
-        read = await self._read(protocol_codec, profile.key_name, "GET", url, headers, b"", limits)
+        read = await self._read(
+            protocol_codec,
+            key_name=profile.key_name,
+            method="GET",
+            url=url,
+            headers=headers,
+            body=b"",
+            limits=limits,
+        )
         listing = self._listing(protocol_codec, profile, url, read)
         if listing.ok:
             self._known[profile.name] = (profile, listing.models)
@@ -225,15 +239,15 @@ class Providers:
         )
         tested = Tested(
             False,
-            "",
-            mask(text.strip())[:MOST_WORDS],
-            model,
-            url,
-            read.status,
-            read.first_ms,
-            read.total_ms,
-            read.request_id,
-            notes,
+            sentence="",
+            words=mask(text.strip())[:MOST_WORDS],
+            model=model,
+            url=url,
+            status=read.status,
+            first_ms=read.first_ms,
+            total_ms=read.total_ms,
+            request_id=read.request_id,
+            notes=notes,
         )
         ended = next((logged for logged in read.events if isinstance(logged, ResponseEnded)), None)
         if ended is None or read.trouble is not None:
@@ -278,7 +292,15 @@ class Providers:
 def _tiny(profile: Profile, model: str) -> ModelRequest:
     prompt = Message("user", (MessagePart("text", PROMPT),))
     params = {"max_tokens": MAX_TOKENS}
-    return ModelRequest(model, "", (prompt,), (), ToolChoice(), params, quirks=profile.quirks)
+    return ModelRequest(
+        model,
+        system="",
+        messages=(prompt,),
+        tools=(),
+        choice=ToolChoice(),
+        params=params,
+        quirks=profile.quirks,
+    )
 
 
 def _limits(profile: Profile, most_bytes: int) -> Limits:

@@ -98,11 +98,11 @@ def _take(turn: Turn, pieces: list[Chunk], clean: bool) -> Take:
     pauses = [max(after - before, 0) / 1000 for before, after in pairwise(times)]
     return Take(
         turn.number,
-        turn.request.body,
-        None if response is None else response.status,
-        {} if response is None else response.headers,
-        max(head_ms - turn.sent_ms, 0) / 1000,
-        [(pause, chunk.data) for pause, chunk in zip(pauses, pieces, strict=True)],
-        clean,
-        "" if failure is None else failure.message,
+        body=turn.request.body,
+        status=None if response is None else response.status,
+        headers={} if response is None else response.headers,
+        first_s=max(head_ms - turn.sent_ms, 0) / 1000,
+        pieces=[(pause, chunk.data) for pause, chunk in zip(pauses, pieces, strict=True)],
+        clean=clean,
+        failure="" if failure is None else failure.message,
     )

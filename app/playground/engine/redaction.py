@@ -76,6 +76,26 @@ from playground.store.writes import Chunk
 # Events and typed input ---------------------------------------------------------------------------
 
 
+_QUERY_MEMBER = re.compile("[?&;]([^=&;]*)=")
+
+Span = tuple[int, int]
+
+_LONGEST = 1024
+"""Characters at the end of a part that may form a secret with the following ones."""
+
+_MOST_BESIDE = 20_000
+"""Most side texts open at once; more than the maximum number of calls has names."""
+
+_MEMBERS = TEXT_MEMBERS | {b"name", b"cited_text"}
+
+_LISTED = ("cited_text", "token")
+"""Side texts that an event repeats in full, one by one."""
+
+_MOST_STRINGS = 100
+"""Most strings examined in an incomplete frame, and most texts that they may continue; real answers
+have a few."""
+
+
 def redact_event(event: Event, redactor: Redactor) -> Event:
     """Replaces secrets by stars in the texts that a user, a model or a tool wrote."""
     text, data = redactor.redact_text, redactor.redact_data
@@ -126,9 +146,6 @@ def _masked_result(result: ToolResult, redactor: Redactor) -> ToolResult:
         form=redactor.redact_data(result.form),
         mismatch=redactor.redact_text(result.mismatch),
     )
-
-
-_QUERY_MEMBER = re.compile("[?&;]([^=&;]*)=")
 
 
 def check_address(base_url: str) -> None:
@@ -191,19 +208,6 @@ def _check(places: Mapping[str, Any], redactor: Redactor) -> None:
 
 
 # The stream of an answer ------------------------------------------------------------------------
-
-Span = tuple[int, int]
-
-_LONGEST = 1024
-"""Characters at the end of a part that may form a secret with the following ones."""
-_MOST_BESIDE = 20_000
-"""Most side texts open at once; more than the maximum number of calls has names."""
-_MEMBERS = TEXT_MEMBERS | {b"name", b"cited_text"}
-_LISTED = ("cited_text", "token")
-"""Side texts that an event repeats in full, one by one."""
-_MOST_STRINGS = 100
-"""Most strings examined in an incomplete frame, and most texts that they may continue; real answers
-have a few."""
 
 
 @dataclass(slots=True)

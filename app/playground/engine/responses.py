@@ -86,6 +86,27 @@ SHARE = 32
 
 STOPPED = "Stopped by the user."
 
+_LOST = (
+    f"More than {MOST_UNSAVED >> 20} MiB arrived while nothing could be saved. The rest was not "
+    "kept. Free some disk space, then retry."
+)
+
+Stop = Callable[[], ResponseFailed | None]
+"""The event that ends an answer if it was stopped by now, else None."""
+
+OnEnd = Callable[[LiveSession], Awaitable[None]]
+"""Called with the locked session right after the end of its answer is saved."""
+
+ALIVE_FACTOR = 10
+"""A provider may send only keep-alives for so many times the limit of silence."""
+
+MUCH = 512 * 1024
+"""Bytes of an answer from which decoding and redaction run in another thread: in this one they
+would block all other tasks noticeably."""
+
+_NAMED_IN_PIECES = ("openai_chat",)
+"""Protocols in which a name can continue after its call has started."""
+
 
 @dataclass(eq=False)
 class OpenRequest:
@@ -191,15 +212,15 @@ class ProviderClient:
         redactor, url = self._keys.redactor(), join_url(base_url, request.path)
         sent = RequestSent(
             recording,
-            profile.protocol,
-            request.method,
-            redactor.redact_text(url),
-            join_headers(
+            protocol=profile.protocol,
+            method=request.method,
+            url=redactor.redact_text(url),
+            headers=join_headers(
                 redactor.redact_data(join_headers(request.headers, profile.headers)), shown
             ),
-            redactor.redact_text(request.body.decode("utf-8")),
-            model,
-            choice,
+            body=redactor.redact_text(request.body.decode("utf-8")),
+            model=model,
+            choice=choice,
         )
         if profile.recorded:
             again = sum(turn.request.body == sent.body for turn in session.turns)
@@ -210,17 +231,17 @@ class ProviderClient:
         headers = join_headers(request.headers, profile.headers, own_key)
         return PreparedRequest(
             sent,
-            protocol_codec,
-            headers,
-            request.body,
-            settings.limits,
-            request.expects,
-            request.notes,
-            failed,
-            profile.key_name,
-            profile,
-            url,
-            settings.tools,
+            codec=protocol_codec,
+            headers=headers,
+            body=request.body,
+            limits=settings.limits,
+            expects=request.expects,
+            notes=request.notes,
+            failed=failed,
+            key_name=profile.key_name,
+            profile=profile,
+            url=url,
+            tools=settings.tools,
         )
 
     async def answer(
@@ -316,26 +337,7 @@ def join_headers(*several: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for headers in several for name, value in headers.items()}
 
 
-_LOST = (
-    f"More than {MOST_UNSAVED >> 20} MiB arrived while nothing could be saved. The rest was not "
-    "kept. Free some disk space, then retry."
-)
-
 # Logs a response. No socket here: it gets the bytes with their times, and how they ended.
-
-Stop = Callable[[], ResponseFailed | None]
-"""The event that ends an answer if it was stopped by now, else None."""
-
-OnEnd = Callable[[LiveSession], Awaitable[None]]
-"""Called with the locked session right after the end of its answer is saved."""
-
-
-ALIVE_FACTOR = 10
-"""A provider may send only keep-alives for so many times the limit of silence."""
-
-MUCH = 512 * 1024
-"""Bytes of an answer from which decoding and redaction run in another thread: in this one they
-would block all other tasks noticeably."""
 
 
 @dataclass(frozen=True)
@@ -693,9 +695,6 @@ def _with_cause(
 
 
 # Validates calls against their tools while they stream. No bytes here; decides nothing.
-
-_NAMED_IN_PIECES = ("openai_chat",)
-"""Protocols in which a name can continue after its call has started."""
 
 
 class StreamingValidation:

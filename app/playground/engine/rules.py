@@ -49,6 +49,21 @@ MOST_DELETED = 50
 BIND_S = 5.0
 """Time limit to find out the executor of a tool; after that a rule is not bound to it."""
 
+MOST_DENIED = 10_000
+"""How many denials of a tool are read from the log, the newest; this process's are all kept."""
+
+MOST_WORDS = 4_000
+MOST_TEXT = 100_000
+
+MOST_GLOB = 300
+"""Characters of a pattern: matching reads a text up to so many times."""
+
+MOST_WHEN = 100_000
+"""Bytes of a rule's conditions as JSON."""
+
+_TEXTS = {"tool", "text", "words", "source", "fault"}
+_TRUTHS = {"read_only", "is_error", "enabled"}
+
 
 class RuleStore:
     """`clock` returns Unix time in ms; `new_id` a new id; `redactor` a redactor for the current
@@ -400,10 +415,6 @@ def _binding_states(
     return states | {name: "new" for name in covered if name not in rule.bound}
 
 
-MOST_DENIED = 10_000
-"""How many denials of a tool are read from the log, the newest; this process's are all kept."""
-
-
 class Policy:
     """`of` returns the rules of a session. Denials are read from `log` when a rule needs them."""
 
@@ -444,14 +455,6 @@ class Policy:
 # Reads a rule in the format of docs/contract.md, and reports rules that are invalid or can never
 # match.
 
-MOST_WORDS = 4_000
-MOST_TEXT = 100_000
-MOST_GLOB = 300
-"""Characters of a pattern: matching reads a text up to so many times."""
-
-MOST_WHEN = 100_000
-"""Bytes of a rule's conditions as JSON."""
-
 
 def parse_rule(data: Any) -> Rule:
     """A rule in the format of docs/contract.md; BadInput says what is wrong."""
@@ -478,8 +481,6 @@ def parse_rule(data: Any) -> Rule:
     return rule
 
 
-_TEXTS = {"tool", "text", "words", "source", "fault"}
-_TRUTHS = {"read_only", "is_error", "enabled"}
 assert {*_TEXTS, *_TRUTHS} <= Rule.__annotations__.keys()
 
 

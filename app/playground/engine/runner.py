@@ -95,6 +95,32 @@ MOST_SETTLE_S = 30.0
 
 log = logging.getLogger(__name__)
 
+SHORT = 32 * 1024
+
+FEW_TOOLS = 16
+"""Shorter requests with at most so many tools are encoded in the event loop."""
+
+TAKEN_BACK = (
+    "You withdrew the decision before the call started. The call needs your approval; no rule "
+    "decides it now."
+)
+
+_AGENTS = (
+    "An agent runs this session. Write to the agent in its own window, or continue here in a fork."
+)
+
+_NOT_SAVED = "The end of this answer could not be saved. See the program's log."
+
+FIRST_WAIT_S = 1.0
+"""The wait before the first retry, in seconds; it doubles for each further one."""
+
+SPREAD = 0.25
+"""Relative jitter of a wait, so that many retries are not sent at once."""
+
+logger = logging.getLogger("playground")
+
+_RESTARTED = "The program was stopped while this answer was arriving."
+
 
 @dataclass(frozen=True)
 class FollowedAnswer:
@@ -635,28 +661,6 @@ def _is_short(session: Session) -> bool:
     return size < SHORT
 
 
-SHORT = 32 * 1024
-FEW_TOOLS = 16
-"""Shorter requests with at most so many tools are encoded in the event loop."""
-
-TAKEN_BACK = (
-    "You withdrew the decision before the call started. The call needs your approval; no rule "
-    "decides it now."
-)
-
-_AGENTS = (
-    "An agent runs this session. Write to the agent in its own window, or continue here in a fork."
-)
-
-_NOT_SAVED = "The end of this answer could not be saved. See the program's log."
-
-FIRST_WAIT_S = 1.0
-"""The wait before the first retry, in seconds; it doubles for each further one."""
-
-SPREAD = 0.25
-"""Relative jitter of a wait, so that many retries are not sent at once."""
-
-
 def retry_wait_s(attempt: int, asked: float | None, share: float) -> float:
     """Seconds before retry `attempt` (from 1). `asked` is the wait that the provider asked for,
     `share` the position within the jitter, 0 to 1."""
@@ -743,9 +747,6 @@ class UnderWay:
         await self._none.wait()
 
 
-logger = logging.getLogger("playground")
-
-
 async def recover(sessions: SessionStore, rules: Callable[[str], Sequence[Rule]]) -> list[str]:
     """Closes interrupted work after a restart; returns the changed sessions. Running calls, and
     what `rules` would decide, wait for the user. Unreadable sessions are logged and skipped.
@@ -789,6 +790,3 @@ async def _close_session(sessions: SessionStore, live: LiveSession, rules: Seque
     waits = next_commands(live.session, rules) or live.session.retrying is not None
     if waits and live.session.tapped is None:  # an agent continues by itself
         await sessions.append(live, [RunPaused("restart")])
-
-
-_RESTARTED = "The program was stopped while this answer was arriving."

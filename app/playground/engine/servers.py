@@ -240,13 +240,13 @@ class Servers:
         mask = self._redactor().redact_text
         return ShownServer(
             server,
-            accepted,
-            state,
-            mask(peer.fault),
-            mask(peer.tail.decode("utf-8", "replace"))[-TAIL:],
-            offered(server.name, accepted, peer.listed, tools),
-            peer.listed is not None,
-            self._mcp.missing(server),
+            accepted=accepted,
+            state=state,
+            fault=mask(peer.fault),
+            tail=mask(peer.tail.decode("utf-8", "replace"))[-TAIL:],
+            offered=offered(server.name, accepted, peer.listed, tools),
+            listed=peer.listed is not None,
+            missing=self._mcp.missing(server),
         )
 
     async def _named(self, name: str) -> tuple[Server, Accepted]:
@@ -330,13 +330,13 @@ def _server(data: Mapping[str, Any]) -> Server:
         raise BadInput("private must be true or false.")
     server = Server(
         name,
-        _text(data, "command").strip(),
-        _words(data.get("args", ())),
-        _pairs(data.get("env", {}), "env", VARIABLE),
-        _text(data, "cwd").strip(),
-        _text(data, "url").strip(),
-        _pairs(data.get("headers", {}), "headers", HEADER),
-        data.get("private", False),
+        command=_text(data, "command").strip(),
+        args=_words(data.get("args", ())),
+        env=_pairs(data.get("env", {}), "env", VARIABLE),
+        cwd=_text(data, "cwd").strip(),
+        url=_text(data, "url").strip(),
+        headers=_pairs(data.get("headers", {}), "headers", HEADER),
+        private=data.get("private", False),
         start_s=_seconds(data, "start_s"),
         call_s=_seconds(data, "call_s"),
     )

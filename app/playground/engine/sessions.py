@@ -87,6 +87,18 @@ LIVE = 64
 POSITIONS = 1024
 """For how many unloaded sessions the position of the last event is remembered."""
 
+RECENT = 4096
+"""How many events of a session are kept in memory for streams to catch up; older streams start
+again."""
+
+RECENT_CHARACTERS = 1024 * 1024
+"""... and how many characters of text."""
+
+FEW = 64
+
+RECENT_MS = 5_000
+"""Beyond the last FEW, events are dropped that are so much older than the last one."""
+
 
 @dataclass
 class LiveSession:
@@ -521,7 +533,15 @@ class SessionStore:
         if not all(isinstance(item.event, PartDelta) for item in logged):
             session, title, created_ms = live.session, live.title, live.created_ms
             summary = summary_of(session, title, created_ms, own=live.own, batch=live.batch)
-        return WriteBatch(live.id, logged, chunks, closed, summary, full, copied)
+        return WriteBatch(
+            live.id,
+            events=logged,
+            chunks=chunks,
+            closed=closed,
+            summary=summary,
+            full=full,
+            copied=copied,
+        )
 
     def _show(self, live: LiveSession, logged: Sequence[Logged], chunks: Sequence[Chunk]) -> None:
         """Shows folded events on the open pages of the session."""
@@ -706,17 +726,6 @@ class Bell:
 
 
 # The last events of a session, from which streams of pages catch up -------------------------------
-
-RECENT = 4096
-"""How many events of a session are kept in memory for streams to catch up; older streams start
-again."""
-
-RECENT_CHARACTERS = 1024 * 1024
-"""... and how many characters of text."""
-
-FEW = 64
-RECENT_MS = 5_000
-"""Beyond the last FEW, events are dropped that are so much older than the last one."""
 
 
 class RecentEvents:

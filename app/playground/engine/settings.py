@@ -76,6 +76,23 @@ AMOUNTS: Mapping[str, tuple[float, float]] = {
 }
 """Limits in US dollars and minutes; 0 means no limit."""
 
+PROFILE_FIELDS = (
+    *("name", "protocol", "base_url", "key_name", "model", "headers", "quirks"),
+    *("connect_s", "first_byte_s", "idle_s"),
+)
+"""The fields that a script may name."""
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
+HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,1000}")
+MOST_HEADERS = 20
+MOST_TEXT = 2000
+
+OURS = {
+    *("host", "content-length", "content-type", "content-encoding", "transfer-encoding"),
+    *("connection", "accept-encoding", "te", "trailer", "upgrade", "expect"),
+}
+"""Headers that the client writes itself, or that would break its framing."""
+
 
 async def settings_from(
     engine: Engine, data: Mapping[str, Any], base: Settings | None = None
@@ -361,24 +378,6 @@ def _list(value: Any, name: str) -> list[Any]:
     if not isinstance(value, list | tuple):
         raise BadInput(f"{name} must be a list.")
     return list(value)
-
-
-PROFILE_FIELDS = (
-    *("name", "protocol", "base_url", "key_name", "model", "headers", "quirks"),
-    *("connect_s", "first_byte_s", "idle_s"),
-)
-"""The fields that a script may name."""
-
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
-HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,1000}")
-MOST_HEADERS = 20
-MOST_TEXT = 2000
-
-OURS = {
-    *("host", "content-length", "content-type", "content-encoding", "transfer-encoding"),
-    *("connection", "accept-encoding", "te", "trailer", "upgrade", "expect"),
-}
-"""Headers that the client writes itself, or that would break its framing."""
 
 
 def profile_from(data: Mapping[str, Any], masked: Callable[[str], str]) -> Profile:

@@ -56,6 +56,35 @@ TITLE = 200
 
 log = logging.getLogger(__name__)
 
+MOST_TOGETHER = 16
+"""How many ended calls are written at once; each may have a result of MAX_OUTPUT."""
+
+Supervise = Callable[[str, Awaitable[None], Callable[[], object]], Awaitable[None]]
+"""(session, work, forget): awaits the work, calls forget, and advances the session."""
+
+_STOPPED = text_result(
+    "The user stopped the run while this call was running; its effects so far are not undone.",
+    is_error=True,
+    kind="interrupted",
+)
+
+CANCELLED = text_result(
+    "The user cancelled this call while it was running; its effects so far are not undone.",
+    is_error=True,
+    kind="interrupted",
+)
+
+_BROKEN = text_result(
+    "This tool's executor failed. See the program's log.", is_error=True, kind="failed"
+)
+
+STEP_S = 1.0
+"""Seconds between two updates of the page while a result is held back."""
+
+Sleep = Callable[[float], Awaitable[object]]
+
+T = TypeVar("T")
+
 
 def idempotency_key(session_id: str, call_id: str, arguments: str) -> str:
     """The same for every attempt with the same arguments, so that a service can recognize a
@@ -87,7 +116,9 @@ class ProgressSaver:
             output = self._newest.output + output
         waits = not self._invocation.deadline.begun
         call_id = self._invocation.call
-        self._newest = CallProgressed(call_id, text, fraction, output, waits, self._real)
+        self._newest = CallProgressed(
+            call_id, text=text, fraction=fraction, output=output, waits=waits, real=self._real
+        )
         self._there.set()
 
     def keep(self, real: ToolResult) -> None:
@@ -148,13 +179,6 @@ class EndedCall:
     staging: FaultStaging
     rest: Sequence[Event]
     ended_ms: int
-
-
-MOST_TOGETHER = 16
-"""How many ended calls are written at once; each may have a result of MAX_OUTPUT."""
-
-Supervise = Callable[[str, Awaitable[None], Callable[[], object]], Awaitable[None]]
-"""(session, work, forget): awaits the work, calls forget, and advances the session."""
 
 
 class ToolRuns:
@@ -363,28 +387,7 @@ def task_ended(task_id: str, work: asyncio.Future[ToolResult], why: str) -> Task
     return TaskEnded(task_id, "ended with an error" if result.is_error else "done", result)
 
 
-_STOPPED = text_result(
-    "The user stopped the run while this call was running; its effects so far are not undone.",
-    is_error=True,
-    kind="interrupted",
-)
-
-CANCELLED = text_result(
-    "The user cancelled this call while it was running; its effects so far are not undone.",
-    is_error=True,
-    kind="interrupted",
-)
-
-_BROKEN = text_result(
-    "This tool's executor failed. See the program's log.", is_error=True, kind="failed"
-)
-
 # A staged fault: the call runs, its real result is kept in the log, and the model reads the fault.
-
-STEP_S = 1.0
-"""Seconds between two updates of the page while a result is held back."""
-
-Sleep = Callable[[float], Awaitable[object]]
 
 
 class FaultStaging:
@@ -477,8 +480,6 @@ def task_writer(sessions: SessionStore) -> Tell:
 
 
 # Batches concurrent writes to one session ---------------------------------------------------------
-
-T = TypeVar("T")
 
 
 class GroupedWrites(Generic[T]):

@@ -49,6 +49,9 @@ _ALL = """
     UNION SELECT session FROM recordings UNION SELECT session FROM called ORDER BY 1
 """
 
+OURS = ("content_type", "choice_ignored", "left_recording", "history_refused")
+"""Codes of the warnings that engine/responses adds to those of the decoder."""
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -182,9 +185,6 @@ def _count(done: Verified, check: SessionCheck) -> None:
 # Decodes one session's recordings again and compares them with its log. Pure. What engine/responses
 # adds to an answer (price, warning on the tool choice, cause of a broken connection) is skipped or
 # reconstructed; texts may differ only where the log has stars for a secret.
-
-OURS = ("content_type", "choice_ignored", "left_recording", "history_refused")
-"""Codes of the warnings that engine/responses adds to those of the decoder."""
 
 
 @dataclass

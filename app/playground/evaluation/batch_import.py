@@ -36,6 +36,23 @@ from playground.exchange.python_tree import parse_expression
 from playground.exchange.tool_entry import ToolParts, build_tool
 from playground.schema.validate import schema_problems
 
+ANSWERS = "possible_answer"
+"""The folder next to a file that contains its answers."""
+
+MOST_WRITTEN_OUT = 256
+"""The maximum number of values that the lists in one object may expand to."""
+
+NOTES = (
+    "Only the first answer of the model counts: max_turns is 1.",
+    "As in BFCL, texts are compared without regard to case, blanks and ,./-_*^.",
+    "Dots in function names were replaced by underscores, because providers refuse dots.",
+)
+
+_LONGEST = 20_000
+"""The maximum length of a call written in Python, in characters."""
+
+_NUMBERS = re.compile(r"_\d[\d-]*$")
+
 
 def read_batch(text: str, name: str, read_file: ReadFile) -> ImportedBatch:
     """The batch in `text`, the content of the file `name`. `read_file` reads files next to it.
@@ -61,24 +78,6 @@ def _checked(imported: ImportedBatch) -> ImportedBatch:
 
 
 # BFCL ---------------------------------------------------------------------------------------------
-
-
-ANSWERS = "possible_answer"
-"""The folder next to a file that contains its answers."""
-
-MOST_WRITTEN_OUT = 256
-"""The maximum number of values that the lists in one object may expand to."""
-
-NOTES = (
-    "Only the first answer of the model counts: max_turns is 1.",
-    "As in BFCL, texts are compared without regard to case, blanks and ,./-_*^.",
-    "Dots in function names were replaced by underscores, because providers refuse dots.",
-)
-
-_LONGEST = 20_000
-"""The maximum length of a call written in Python, in characters."""
-
-_NUMBERS = re.compile(r"_\d[\d-]*$")
 
 
 class _Unfit(Exception):

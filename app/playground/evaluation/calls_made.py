@@ -32,6 +32,25 @@ Confusion = Mapping[str, Mapping[str, int]]
 """The number of runs by expected and called tool. An expected tool that was called counts in its
 own column only; one that was not counts for each tool that was called unexpectedly, or for none."""
 
+_FORMS: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "object": (dict,),
+    "array": (list,),
+    "null": (type(None),),
+}
+
+ALIKE = 0.5
+"""The share of words that two descriptions have in common (Dice) from which they count as twins."""
+
+LEAST_RUNS = 2
+LEAST_SHARE = 0.05
+MOST_NAMED = 5
+
+FindingKind = Literal["twins", "confused", "enum_words", "argument_type", "argument_missing"]
+
 
 @dataclass(frozen=True)
 class ValueUse:
@@ -164,10 +183,18 @@ def argument_uses(
                 for written, count in each.most_common()
             ]
             form = "enum" if enum_of(schema) else _form(schema)
-            sums = (calls[tool], sum(each.values()))
-            further = max(0, len(given) - MOST_VALUES)
-            shown = _shown(given)
-            uses.append(ArgumentUse(tool, name, form, *sums, shown, further, name in required))
+            uses.append(
+                ArgumentUse(
+                    tool,
+                    name=name,
+                    form=form,
+                    calls=calls[tool],
+                    given=sum(each.values()),
+                    values=_shown(given),
+                    further=max(0, len(given) - MOST_VALUES),
+                    required=name in required,
+                )
+            )
     return tuple(uses)
 
 
@@ -215,17 +242,6 @@ def _form(schema: Any) -> str:
         case list() | tuple():
             return " or ".join(str(each) for each in form)
     return ""
-
-
-_FORMS: Mapping[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "object": (dict,),
-    "array": (list,),
-    "null": (type(None),),
-}
 
 
 def value_problem(schema: Any, value: Any) -> str:
@@ -295,7 +311,9 @@ def _ways_of(
         for name, count in invalid.most_common(MOST_DEVIATIONS)
     ]
     names, runs = usual[0] if usual else ((), 0)
-    return Ways(model, variant, names, runs, len(results), tuple(sentences))
+    return Ways(
+        model, variant=variant, usual=names, runs=runs, of=len(results), deviations=tuple(sentences)
+    )
 
 
 def _deviations(way: tuple[str, ...], right: tuple[str, ...]) -> Iterator[str]:
@@ -313,14 +331,6 @@ def _deviations(way: tuple[str, ...], right: tuple[str, ...]) -> Iterator[str]:
 
 # Descriptions that are confused, enums whose values the prompts do not mention, arguments of
 # another type: each is a sentence with its figures and a recommendation.
-
-ALIKE = 0.5
-"""The share of words that two descriptions have in common (Dice) from which they count as twins."""
-LEAST_RUNS = 2
-LEAST_SHARE = 0.05
-MOST_NAMED = 5
-
-FindingKind = Literal["twins", "confused", "enum_words", "argument_type", "argument_missing"]
 
 
 @dataclass(frozen=True)
@@ -388,7 +398,9 @@ def _confused(
             )
         else:
             kind, advice = "confused", ". Describe what each does not do."
-        yield ToolFinding(kind, (first, second), "", count, of, words + advice)
+        yield ToolFinding(
+            kind, tools=(first, second), argument="", count=count, of=of, sentence=words + advice
+        )
 
 
 def likeness(first: str, second: str) -> float:
@@ -454,12 +466,12 @@ def _outside(
     source = f"; {cases} it in that word" if prompts else ""
     return ToolFinding(
         "enum_words",
-        (use.tool,),
-        use.name,
-        count,
-        use.given,
-        f"{use.name} of {use.tool} was {given} in {count} of {use.given} calls, which its enum "
-        f"({options}) does not have{source}. Add the prompts' words to the enum, or describe "
+        tools=(use.tool,),
+        argument=use.name,
+        count=count,
+        of=use.given,
+        sentence=f"{use.name} of {use.tool} was {given} in {count} of {use.given} calls, which its "
+        f"enum ({options}) does not have{source}. Add the prompts' words to the enum, or describe "
         "what each value means.",
     )
 
@@ -491,12 +503,13 @@ def _not_meant(
         named = ", ".join([*meant][:MOST_NAMED])
         yield ToolFinding(
             "enum_words",
-            (use.tool,),
-            use.name,
-            count,
-            of,
-            f"{use.name} of {use.tool} should be {named}, which the prompts do not say, and was "
-            f"another value of its enum in {count} of {of} runs. Describe what each value means.",
+            tools=(use.tool,),
+            argument=use.name,
+            count=count,
+            of=of,
+            sentence=f"{use.name} of {use.tool} should be {named}, which the prompts do not say, "
+            f"and was another value of its enum in {count} of {of} runs. Describe what each value "
+            "means.",
         )
 
 
@@ -531,8 +544,22 @@ def _arguments(uses: Sequence[ArgumentUse]) -> Iterator[ToolFinding]:
         for problem, count in problems.items():
             where = f"in {count} of {use.given} calls"
             words = f"{use.name} of {use.tool} was of type {problem}, {where}."
-            yield ToolFinding("argument_type", (use.tool,), use.name, count, use.given, words)
+            yield ToolFinding(
+                "argument_type",
+                tools=(use.tool,),
+                argument=use.name,
+                count=count,
+                of=use.given,
+                sentence=words,
+            )
         missing = use.calls - use.given
         if use.required and missing:
             words = f"{use.tool} was called without {use.name} in {missing} of {use.calls} calls."
-            yield ToolFinding("argument_missing", (use.tool,), use.name, missing, use.calls, words)
+            yield ToolFinding(
+                "argument_missing",
+                tools=(use.tool,),
+                argument=use.name,
+                count=missing,
+                of=use.calls,
+                sentence=words,
+            )

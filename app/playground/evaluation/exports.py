@@ -52,6 +52,18 @@ MOST_ROWS = 200
 MOST_FAILURES = 500
 """The same for the HTML page."""
 
+_COLUMNS = (
+    *("case", "category", "variant", "model", "repetition", "outcome", "why", "calls", "text"),
+    *("finish_reason", "tokens_in", "tokens_out", "seconds", "to_first_call_s", "cost", "session"),
+)
+
+_FORMULA = re.compile(r"[\s\0]*[=+\-@＝＋－＠]|[\t\r\n\0]")
+
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+_LEFT = ("key", "expectation", "session", "finish_reason")
+"""Fields of a result that are no text of a model or a tool."""
+
 
 def write_csv(report: BatchReport) -> ExportFile:
     """A line for each finished run."""
@@ -63,12 +75,6 @@ def write_csv(report: BatchReport) -> ExportFile:
     return _file(report, "csv", "text/csv", text.getvalue())
 
 
-_COLUMNS = (
-    *("case", "category", "variant", "model", "repetition", "outcome", "why", "calls", "text"),
-    *("finish_reason", "tokens_in", "tokens_out", "seconds", "to_first_call_s", "cost", "session"),
-)
-
-
 def _row(report: BatchReport, result: RunResult) -> tuple[object, ...]:
     key = result.key
     calls = [f"{call.name}({call.arguments})" for call in result.calls]
@@ -78,9 +84,6 @@ def _row(report: BatchReport, result: RunResult) -> tuple[object, ...]:
         *(result.finish_reason, result.tokens_in, result.tokens_out, result.seconds),
         *(result.to_first_call_s, result.cost, result.session),
     )
-
-
-_FORMULA = re.compile(r"[\s\0]*[=+\-@＝＋－＠]|[\t\r\n\0]")
 
 
 def _cell_text(value: object) -> object:
@@ -270,9 +273,6 @@ def _attribute(text: str) -> str:
     return quoteattr(_xml_text(text), {"\n": "&#10;", "\t": "&#9;"})
 
 
-_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
 def _xml_text(text: str) -> str:
     """Without the characters that XML 1.0 cannot represent."""
     return _NO_XML.sub("\ufffd", text)
@@ -408,10 +408,6 @@ EXPORTS: Mapping[str, Callable[[BatchReport], ExportFile]] = {
 """The formats that need no template."""
 
 FORMATS = (*EXPORTS, "html")
-
-
-_LEFT = ("key", "expectation", "session", "finish_reason")
-"""Fields of a result that are no text of a model or a tool."""
 
 
 def write_unredacted(report: BatchReport, form: str, templates: Environment) -> ExportFile:

@@ -65,6 +65,8 @@ _CODE = re.compile(r"\{%|\{\{[^}]*\|[^}]*\}\}")
 _ONE_TURN = "As in promptfoo, only the first answer of the model counts: max_turns is 1."
 _ANSWER = "Texts are searched in the last answer, not in calls."
 
+_Read = Callable[[Any, Any, Sequence[str]], Iterable[Expectation]]
+
 
 class _NoEqual(Exception):
     """Something that cannot be imported; `str` is the reason, a sentence."""
@@ -377,9 +379,6 @@ def _expectations(assertion: Mapping[str, Any], tools: Sequence[str]) -> list[Ex
         return list(read(value, threshold, tools))
     except (TypeError, ValueError, KeyError, AttributeError):
         raise _NoEqual(f"The assertion {kind} has a value that is not supported.") from None
-
-
-_Read = Callable[[Any, Any, Sequence[str]], Iterable[Expectation]]
 
 
 def _contains(*, every: bool, ignore_case: bool) -> _Read:

@@ -53,6 +53,8 @@ State = Literal["running", "stopped", "ended"]
 Group = tuple[str, str]
 """(model's label, variant's name)."""
 
+MINUS = "−"
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -208,15 +210,15 @@ def make_report(spec: Spec, results: Iterable[RunResult], *, stopped: bool = Fal
     uses = argument_uses(tools, all_counting)
     return BatchReport(
         spec,
-        state,
-        ordered,
-        tuple(_cells(spec, groups)),
-        tuple(_summary(spec, group, runs, state) for group, runs in groups.items()),
-        tuple(_comparisons(spec, groups, state)),
-        confusions,
-        uses,
-        ways(spec, counting),
-        find(spec, tools, confusions, uses, all_counting),
+        state=state,
+        results=ordered,
+        cells=tuple(_cells(spec, groups)),
+        summaries=tuple(_summary(spec, group, runs, state) for group, runs in groups.items()),
+        comparisons=tuple(_comparisons(spec, groups, state)),
+        confusions=confusions,
+        arguments=uses,
+        ways=ways(spec, counting),
+        findings=find(spec, tools, confusions, uses, all_counting),
     )
 
 
@@ -373,9 +375,6 @@ def _side(results: Sequence[RunResult]) -> dict[str, dict[int, bool | None]]:
 
 
 # Its statements in words --------------------------------------------------------------------------
-
-
-MINUS = "−"
 
 
 def percent(share: float) -> str:

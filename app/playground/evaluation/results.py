@@ -35,6 +35,21 @@ provider error after all retries; an interrupted run with an unknown outcome; a 
 decides; a batch that was stopped."""
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
+_PLAIN = (
+    *("outcome", "calls", "text", "finish_reason", "tokens_in", "tokens_out"),
+    *("seconds", "to_first_call_s", "cost", "session", "detail"),
+)
+
+_MOST_NAMES = 12
+
+_LONGEST = 300
+"""Characters of a text that a sentence quotes."""
+
+_MOST_SHOWN = 200
+
+_UNSEEN = re.compile(r"[ ,./\-_*^]")
+"""The characters that `loose` ignores in a text, as in BFCL."""
+
 
 @dataclass(frozen=True)
 class CallMade:
@@ -113,17 +128,7 @@ def result_from_data(data: dict[str, Any]) -> RunResult:
     return RunResult(**{**plain, "key": RunKey(**data["key"]), "checks": checks, "calls": calls})
 
 
-_PLAIN = (
-    *("outcome", "calls", "text", "finish_reason", "tokens_in", "tokens_out"),
-    *("seconds", "to_first_call_s", "cost", "session", "detail"),
-)
-
-
 # Checking expectations ----------------------------------------------------------------------------
-
-_MOST_NAMES = 12
-_LONGEST = 300
-"""Characters of a text that a sentence quotes."""
 
 
 def judge(session: Session, expectations: Sequence[Expectation]) -> tuple[CheckResult, ...]:
@@ -154,18 +159,18 @@ def score_run(
     begins = [call.part.started_ms for call in facts.calls]
     return RunResult(
         key,
-        outcome,
-        checks,
-        tuple(_call_made(call) for call in facts.calls),
-        session.answer,
-        facts.finish[0],
-        facts.tokens[0],
-        facts.tokens[1],
-        facts.seconds,
-        (begins[0] - prompts[0]) / 1000 if begins and prompts else None,
-        facts.cost,
-        session_id,
-        detail,
+        outcome=outcome,
+        checks=checks,
+        calls=tuple(_call_made(call) for call in facts.calls),
+        text=session.answer,
+        finish_reason=facts.finish[0],
+        tokens_in=facts.tokens[0],
+        tokens_out=facts.tokens[1],
+        seconds=facts.seconds,
+        to_first_call_s=(begins[0] - prompts[0]) / 1000 if begins and prompts else None,
+        cost=facts.cost,
+        session=session_id,
+        detail=detail,
     )
 
 
@@ -399,11 +404,6 @@ def _assigned(fitting: Mapping[int, Sequence[int]]) -> set[int]:
 
 
 # The differences in the arguments of a call -------------------------------------------------------
-
-
-_MOST_SHOWN = 200
-_UNSEEN = re.compile(r"[ ,./\-_*^]")
-"""The characters that `loose` ignores in a text, as in BFCL."""
 
 
 def differences(match: ArgumentMatch, raw: str) -> list[str]:

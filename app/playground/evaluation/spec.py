@@ -56,6 +56,10 @@ EXPECTATIONS: tuple[ExpectationKind, ...] = get_args(ExpectationKind)
 MatchKind = Literal["exact", "subset", "any_of", "schema"]
 MATCHES: tuple[MatchKind, ...] = get_args(MatchKind)
 
+ReadFile = Callable[[str], str]
+"""The text of a file by its name in a batch, relative to the batch's file. BadInput if it cannot be
+read."""
+
 
 @dataclass(frozen=True)
 class ArgumentMatch:
@@ -351,11 +355,6 @@ def expectation_data(expectation: Expectation) -> dict[str, Any]:
 
 
 # Imported cases -----------------------------------------------------------------------------------
-
-
-ReadFile = Callable[[str], str]
-"""The text of a file by its name in a batch, relative to the batch's file. BadInput if it cannot be
-read."""
 
 
 @dataclass(frozen=True)

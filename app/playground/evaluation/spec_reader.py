@@ -41,6 +41,14 @@ MOST_RUNS = 1_000_000
 MOST_FILLED = 256_000_000
 """Characters of the filled prompts and system prompts of all runs, repetitions left out."""
 
+BUILTIN = "builtin"
+"""Its name for `playground batch`."""
+
+RIGHT, WRONG = "suite-right", "suite-wrong"
+"""The scripted models: the first passes all cases, the second none."""
+
+_FOLDER = Path(__file__).parent / "suite"
+
 
 def read_spec(text: str) -> Spec:
     """The batch in a text, as JSON (comments are ignored) or YAML; BadInput otherwise."""
@@ -330,15 +338,6 @@ def _each_once(names: Iterable[str], where: str, what: str) -> None:
 
 
 # The built-in suite: 20 cases in 10 kinds, with scripted models that pass and fail them -----------
-
-
-BUILTIN = "builtin"
-"""Its name for `playground batch`."""
-
-RIGHT, WRONG = "suite-right", "suite-wrong"
-"""The scripted models: the first passes all cases, the second none."""
-
-_FOLDER = Path(__file__).parent / "suite"
 
 
 @lru_cache(maxsize=1)

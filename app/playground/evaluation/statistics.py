@@ -23,6 +23,30 @@ RESAMPLES = 1000
 MOST_BITS = 4_000_000_000
 """Maximum number of bit operations of an exact sign-flip test, which is under a second."""
 
+_BYTES = 256
+
+ALPHA = 1 - CONFIDENCE
+
+STAKES = tuple(0.05 + step / 10 for step in range(10))
+"""Shares of the capital that are bet on each difference, equally mixed."""
+
+HALVINGS = 16
+"""Bounds are found to 0.002 %, rounded to the safe side."""
+
+POWER = 0.8
+MOST_MORE = 1_000
+
+Direction = Literal["better", "worse"]
+
+Verdict = Literal["better", "worse", "undecided"]
+
+MOST_LEFT_OUT = 0.05
+"""The maximum share of pairs left out; above it the others may not be representative."""
+
+Runs = Mapping[str, Mapping[int, bool | None]]
+"""For one side: whether a run passed by case and repetition, None for a finished run that says
+nothing about the model. Unfinished runs are absent."""
+
 
 class Count(NamedTuple):
     """Passed runs among those that count: of a case, or of one cell."""
@@ -220,9 +244,6 @@ def pass_powers(cases: tuple[Count, ...], ks: tuple[int, ...], seed: str) -> tup
     return tuple(intervals)
 
 
-_BYTES = 256
-
-
 def _resample(kinds: Sequence[int], seed: str) -> list[tuple[int, ...]]:
     """As many cases drawn from the cases, `RESAMPLES` times: the count of each kind. A byte of the
     hash draws a case; the highest values, which would be biased, are skipped."""
@@ -277,16 +298,6 @@ def _t_below(t: float, degrees: int) -> float:
 # average, so the probability that it ever reaches L times its start is at most 1 / L (Ville). The
 # stakes are a fixed mixture, so nothing needs tuning. The values are processed in an order fixed
 # before: in the order in which runs end, slow ones, which fail more often, would come late.
-
-ALPHA = 1 - CONFIDENCE
-STAKES = tuple(0.05 + step / 10 for step in range(10))
-"""Shares of the capital that are bet on each difference, equally mixed."""
-HALVINGS = 16
-"""Bounds are found to 0.002 %, rounded to the safe side."""
-POWER = 0.8
-MOST_MORE = 1_000
-
-Direction = Literal["better", "worse"]
 
 
 @dataclass(frozen=True)
@@ -368,14 +379,6 @@ def more_needed(differences: Sequence[float], comparisons: int = 1) -> int | Non
 # is what is sampled: cases, or the repetitions if there is only one case. Units are processed in an
 # order fixed before, each when it and all before it are complete, so that a verdict does not depend
 # on which runs end first, and is final.
-
-Verdict = Literal["better", "worse", "undecided"]
-MOST_LEFT_OUT = 0.05
-"""The maximum share of pairs left out; above it the others may not be representative."""
-
-Runs = Mapping[str, Mapping[int, bool | None]]
-"""For one side: whether a run passed by case and repetition, None for a finished run that says
-nothing about the model. Unfinished runs are absent."""
 
 
 class Unit(NamedTuple):
@@ -484,7 +487,17 @@ def compare(
         betting = bet([unit.difference for unit in pairs.units], len(sides))
         tails = tests[key]
         adjusted = Tails(up, down) if tails else None
-        comparisons.append(_comparison(key, pairs, betting, tails, adjusted, len(sides), stopped))
+        comparisons.append(
+            _comparison(
+                key,
+                pairs=pairs,
+                betting=betting,
+                tails=tails,
+                adjusted=adjusted,
+                comparisons=len(sides),
+                stopped=stopped,
+            )
+        )
     return comparisons
 
 

@@ -24,6 +24,8 @@ from playground.schema.strict_json import read_arguments
 _NOT_SETTINGS = ("wall_s", "max_event_bytes", "max_stream_bytes")
 """Limits that users cannot set."""
 
+_MOST_CALLS = 100
+
 
 def write(bundle: SessionBundle) -> ExportFile:
     """The SPEC, with notes on what it omits from the session."""
@@ -154,9 +156,6 @@ def _expected(
     if len({call.turn for call in calls}) > 1 and len(set(names)) > 1:
         expected.append({"order": names})
     return [*expected, {"count": len(calls)}]
-
-
-_MOST_CALLS = 100
 
 
 def _answer(name: str, calls: Sequence[Call], notes: list[str]) -> dict[str, Any]:

@@ -31,6 +31,19 @@ from playground.protocols.base import url_parts
 DEFAULT_BASE = "http://127.0.0.1:8765"
 """The default address of `playground serve`."""
 
+MAX_BYTES = 32 * 1024 * 1024
+"""The size limit of an imported file; larger ones are refused before any of it is parsed."""
+
+LATEST_MS = 253_402_300_799_000
+"""The end of the year 9999, in Unix ms."""
+
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""A token of RFC 9110, section 5.6.2."""
+
+_SPAN = 2
+_VERSION = 1
+_MOST_TAGS, _LONGEST = 1_000, 10_000
+
 
 @dataclass(frozen=True)
 class RecordedChunk:
@@ -123,19 +136,6 @@ def comment_text(text: str) -> str:
 
 
 # -- As JSON Lines -----------------------------------------------------------------------------
-
-MAX_BYTES = 32 * 1024 * 1024
-"""The size limit of an imported file; larger ones are refused before any of it is parsed."""
-
-LATEST_MS = 253_402_300_799_000
-"""The end of the year 9999, in Unix ms."""
-
-HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-"""A token of RFC 9110, section 5.6.2."""
-
-_SPAN = 2
-_VERSION = 1
-_MOST_TAGS, _LONGEST = 1_000, 10_000
 
 
 def write_session(bundle: SessionBundle) -> ExportFile:
@@ -260,7 +260,15 @@ class _SessionReader:
         open_ones = {n: Recording(n, pieces) for n, pieces in self.pieces.items()}
         recordings = dict(sorted({**open_ones, **self.ended}.items()))
         title, tags, created = (self.about[name] for name in ("title", "tags", "created_ms"))
-        return SessionBundle(self.session, title, self.log, recordings, tuple(tags), "", created)
+        return SessionBundle(
+            self.session,
+            title=title,
+            log=self.log,
+            recordings=recordings,
+            tags=tuple(tags),
+            parent="",
+            created_ms=created,
+        )
 
 
 def read_event(line: dict[str, Any]) -> Logged:

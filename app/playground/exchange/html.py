@@ -55,6 +55,8 @@ _PIECE = re.compile(
 _ROOT = re.compile(r'<[a-z0-9]+\s+id="([^"]*)"')
 """The output of blocks.frame_html; a block's root has its id first."""
 
+_BESIDE = "Importing the file gives the session itself, without its side sessions."
+
 
 @dataclass(frozen=True)
 class PackedSession:
@@ -86,9 +88,6 @@ def write(bundle: SessionBundle) -> ExportFile:
     name = file_name(bundle.title, "html")
     notes = [_BESIDE] if bundle.beside else []
     return ExportFile(name, "text/html", html.encode("utf-8", "replace"), notes)
-
-
-_BESIDE = "Importing the file gives the session itself, without its side sessions."
 
 
 def _packed(bundle: SessionBundle, look: PageAssets) -> PackedSession:

@@ -31,6 +31,8 @@ TITLES = {
     "other": "Something else",
 }
 
+_BY = {"person": "by the user", "rule": "by a rule"}
+
 
 def write(bundle: SessionBundle) -> ExportFile:
     """The whole session; images are only mentioned."""
@@ -110,9 +112,6 @@ def _decision(call: Call) -> str:
         took = f", in {_duration(call.ended_ms - call.started_ms)}"
     fault = f"; staged: {code(decided.fault)}" if decided.fault else ""
     return f"{words} {who}{took}{fault}."
-
-
-_BY = {"person": "by the user", "rule": "by a rule"}
 
 
 def _contents(content: tuple[Content, ...]) -> Iterator[str]:

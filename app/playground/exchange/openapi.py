@@ -110,7 +110,14 @@ def tools(
             continue
         for method, operation in _operations(item):
             if pick is None or key({**form, "method": method}) in pick:
-                yield _operation(document, schemas, str(path), item, method, operation)
+                yield _operation(
+                    document,
+                    schemas=schemas,
+                    path=str(path),
+                    item=item,
+                    method=method,
+                    operation=operation,
+                )
 
 
 def choices(document: Mapping[str, Any]) -> Iterator[ToolListItem]:
@@ -200,7 +207,12 @@ def _operation(
         if error.too_large and schemas.kinds:
             given = form["operation"]
             plain = _operation(
-                document, schemas.without_kinds, str(form["path"]), item, method, given
+                document,
+                schemas=schemas.without_kinds,
+                path=str(form["path"]),
+                item=item,
+                method=method,
+                operation=given,
             )
             return replace(plain, notes=(*plain.notes, _KINDS_LOST))
         refused = refused_tool(form, KIND, name, str(error))

@@ -33,9 +33,31 @@ _MOST_STEPS = 10
 HELD = "x-files"
 """The member of a bundled document that contains the other files by name."""
 
-
 _UNION = "#kinds"
 """The end of a ref to the union of the kinds of a schema, which no document has."""
+
+MOST_IN_PARTS = 2 * MOST_VALUES
+"""Values of all the other files together: each may expand by aliases."""
+
+_VALUE_WORDS = ("enum", "const", "default", "example", "examples")
+_NAMED_MEMBERS = ("properties", "patternProperties", "$defs", "definitions", "schemas")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
+
+_SCHEMA = (
+    *("type", "format", "items", "default", "enum", "multipleOf", "pattern", "uniqueItems"),
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    *("minLength", "maxLength", "minItems", "maxItems"),
+)
+"""Keywords that are in the parameter itself in Swagger, and in its `schema` in OpenAPI 3."""
+
+_STYLES = {"ssv": "spaceDelimited", "tsv": "tabDelimited", "pipes": "pipeDelimited"}
+"""The styles of collection formats; OpenAPI 3 has none for tsv."""
+
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data"
+
+_PLACES = ("path", "query", "header")
 
 
 class UnresolvedRef(ValueError):
@@ -270,14 +292,6 @@ def _descendants(ref: str, kinds: Mapping[str, list[str]]) -> list[str]:
 # -- Documents of several files ----------------------------------------------------------------
 
 
-MOST_IN_PARTS = 2 * MOST_VALUES
-"""Values of all the other files together: each may expand by aliases."""
-
-_VALUE_WORDS = ("enum", "const", "default", "example", "examples")
-_NAMED_MEMBERS = ("properties", "patternProperties", "$defs", "definitions", "schemas")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//")
-
-
 class Files:
     """The texts of files by name, which may include folders."""
 
@@ -375,20 +389,6 @@ class _Bundler:
 # -- Swagger 2.0 as OpenAPI 3 ------------------------------------------------------------------
 
 
-_SCHEMA = (
-    *("type", "format", "items", "default", "enum", "multipleOf", "pattern", "uniqueItems"),
-    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
-    *("minLength", "maxLength", "minItems", "maxItems"),
-)
-"""Keywords that are in the parameter itself in Swagger, and in its `schema` in OpenAPI 3."""
-_STYLES = {"ssv": "spaceDelimited", "tsv": "tabDelimited", "pipes": "pipeDelimited"}
-"""The styles of collection formats; OpenAPI 3 has none for tsv."""
-
-JSON = "application/json"
-FORM = "application/x-www-form-urlencoded"
-MULTIPART = "multipart/form-data"
-
-
 def is_swagger(document: Mapping[str, Any]) -> bool:
     """Whether `document` is of version 2, the last one called Swagger."""
     return str(document.get("swagger", "")).startswith("2")
@@ -442,9 +442,6 @@ def convert_operation(
         media = {"schema": _form(fields), "encoding": {k: v for k, v in styles.items() if v}}
         converted["requestBody"] = {"content": {_form_kind(fields, kinds): media}}
     return converted
-
-
-_PLACES = ("path", "query", "header")
 
 
 def _swagger_parameters(schemas: Schemas, holder: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -56,7 +56,7 @@ def write(bundle: SessionBundle) -> ExportFile:
 def _spans(session: Session, title: str) -> Iterator[dict[str, Any]]:
     times = (session.started_ms, session.updated_ms)
     about = {"gen_ai.conversation.id": session.id, "playground.title": title}
-    yield _span(session, "session", 0, "", times, about)
+    yield _span(session, kind="session", seq=0, parent="", times=times, about=about)
     for run in _runs(session):
         yield from _run(session, run)
 
@@ -87,7 +87,14 @@ def _run(session: Session, run: Sequence[Prompt | Turn]) -> Iterator[dict[str, A
         about["gen_ai.provider.name"] = _provider(turns[-1])
         about["gen_ai.request.model"] = turns[-1].request.model
     root = _span_id(session, "session", 0)
-    yield _span(session, "run", first.seq, root, (start, max([start, *ends])), about)
+    yield _span(
+        session,
+        kind="run",
+        seq=first.seq,
+        parent=root,
+        times=(start, max([start, *ends])),
+        about=about,
+    )
     for turn in turns:
         yield _chat(session, turn, own)
         for call in turn.calls:
@@ -125,7 +132,9 @@ def _chat(session: Session, turn: Turn, parent: str) -> dict[str, Any]:
         status = turn.failure.status
         about["error.type"] = str(status) if status is not None else turn.failure.failure
     times = (turn.sent_ms, _end(session, turn))
-    span = _span(session, "chat", turn.seq, parent, times, about, failed=failed)
+    span = _span(
+        session, kind="chat", seq=turn.seq, parent=parent, times=times, about=about, failed=failed
+    )
     return {**span, "name": f"chat {sent.model}".strip(), "kind": CLIENT}
 
 
@@ -152,7 +161,15 @@ def _tool(session: Session, call: Call, parent: str) -> dict[str, Any]:
             failed = "The tool returned an error."
             about["error.type"] = result.kind or "tool_error"
     times = _call_times(session, call)
-    span = _span(session, "tool", call.part.seq, parent, times, about, failed=failed)
+    span = _span(
+        session,
+        kind="tool",
+        seq=call.part.seq,
+        parent=parent,
+        times=times,
+        about=about,
+        failed=failed,
+    )
     return {**span, "name": f"execute_tool {call.name}".strip()}
 
 

@@ -43,6 +43,9 @@ _BOOLEANS = {
 _INTEGER = re.compile(r"[-+]?[0-9]{1,400}")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]{1,400}(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]{1,3})?")
 
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""Libyaml if it is installed; the pure Python loader gives the same result, but slower."""
+
 
 class Unreadable(ValueError):
     """The text cannot be parsed. `str` is a sentence; `line` the place, from 1."""
@@ -127,10 +130,6 @@ def yaml_value(text: str) -> Any:
     if is_deeper(reader.done[0], MAX_DEPTH):
         raise Unreadable(f"The YAML is nested deeper than {MAX_DEPTH} levels by its aliases.")
     return reader.done[0]
-
-
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Libyaml if it is installed; the pure Python loader gives the same result, but slower."""
 
 
 def _refuse_depth(text: str) -> None:

@@ -238,7 +238,14 @@ class _Reader:
         written = short(words[0])
         sentence = f"Its function {written} is not in this file, so it cannot be run by its name."
         function = Function(
-            mark.name or written, "", "", {}, call.lineno, mark.label, takes=None, by_hand=sentence
+            mark.name or written,
+            function="",
+            description="",
+            parameters={},
+            line=call.lineno,
+            decorator=mark.label,
+            takes=None,
+            by_hand=sentence,
         )
         if mark.schema is None:
             problem = f"Its function {written} is not in this file, so its arguments are unknown."

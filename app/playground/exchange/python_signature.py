@@ -40,6 +40,29 @@ _TAKEN = {
 }
 """Names that the parser does not take for a class of this file."""
 
+MOST_LOSSES = 20
+
+_KEPT = ("type", "properties", "required", "additionalProperties", "$defs", "definitions")
+
+_QUIET = ("$schema", "$id", "title", "description", "$comment")
+"""For the whole schema these are kept, shown or not; a function takes no other arguments anyway."""
+
+_INFERRED = {str: "string", bool: "boolean", int: "integer"}
+_MOST_DEEP = 12
+
+_CLASS = re.compile(r"^class (\w+)\(", re.M)
+_MODULES = {
+    "datetime": ("date", "datetime", "time", "timedelta"),
+    "pydantic": ("AnyUrl", "EmailStr", "Field"),
+    "typing": ("Annotated", "Any", "Literal", "NotRequired", "TypedDict"),
+    "uuid": ("UUID",),
+}
+_TOOL = """
+
+# Names a tool that Python has no name for.
+tool = lambda name: lambda function: function
+"""
+
 
 @dataclass
 class _Writing:
@@ -264,16 +287,6 @@ def _literal(value: Any) -> str:
     return repr(value)
 
 
-MOST_LOSSES = 20
-
-_KEPT = ("type", "properties", "required", "additionalProperties", "$defs", "definitions")
-_QUIET = ("$schema", "$id", "title", "description", "$comment")
-"""For the whole schema these are kept, shown or not; a function takes no other arguments anyway."""
-
-_INFERRED = {str: "string", bool: "boolean", int: "integer"}
-_MOST_DEEP = 12
-
-
 @dataclass(frozen=True)
 class Face:
     """`source` is one function; `lossy` are sentences on what it omits, () if nothing. `widened`
@@ -470,20 +483,6 @@ class _Plain:
 
 
 # -- Several tools as one Python file ----------------------------------------------------------
-
-
-_CLASS = re.compile(r"^class (\w+)\(", re.M)
-_MODULES = {
-    "datetime": ("date", "datetime", "time", "timedelta"),
-    "pydantic": ("AnyUrl", "EmailStr", "Field"),
-    "typing": ("Annotated", "Any", "Literal", "NotRequired", "TypedDict"),
-    "uuid": ("UUID",),
-}
-_TOOL = """
-
-# Names a tool that Python has no name for.
-tool = lambda name: lambda function: function
-"""
 
 
 def python_file(tools: Sequence[Tool]) -> str:

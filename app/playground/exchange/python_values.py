@@ -38,6 +38,11 @@ _STRIPS: Mapping[str, Callable[[str], str]] = {
     "cleandoc": inspect.cleandoc,
 }
 
+MOST_CELLS = 2_000
+
+_SHELL = re.compile(r"\w[\w, ]*")
+"""The left side of `files = !ls`."""
+
 
 class Unknown(ValueError):
     """A value known only at run time. `str` is a sentence."""
@@ -388,11 +393,6 @@ class Values:
 
 
 # -- The code of a Jupyter notebook ------------------------------------------------------------
-
-
-MOST_CELLS = 2_000
-_SHELL = re.compile(r"\w[\w, ]*")
-"""The left side of `files = !ls`."""
 
 
 def is_notebook(value: Any) -> bool:

@@ -61,6 +61,27 @@ _OF_THE_CONNECTION = {
 _STARRED = re.compile(r"([?&])[^?&=]+=\*\*\*(&|$)")
 """A key in a query, which is never stored."""
 
+MOST_WORD = 100_000
+"""Bytes; a longer word is not allowed on a command line."""
+
+_CURL_GLOB = re.compile(r"[][{}]")
+"""Characters that make curl expand several addresses, unless `-g` is given."""
+
+_UNSEEN = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Characters that a terminal would interpret instead of showing."""
+
+MEMBERS = ("messages", "tools", "parallel_tool_calls")
+
+FOREIGN = "The model's name is a suggestion: this session used another provider's model."
+
+PHRASES: Mapping[int, str] = {
+    200: "OK", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found",
+    408: "Request Timeout", 413: "Content Too Large", 429: "Too Many Requests",
+    500: "Internal Server Error", 502: "Bad Gateway", 503: "Service Unavailable",
+    529: "Overloaded",
+}  # fmt: skip
+"""HTTP/2 has none, but the format requires one; "" for others."""
+
 
 @dataclass(frozen=True)
 class ExportedRequest:
@@ -131,15 +152,15 @@ def export_request(
         notes.append(SIMULATOR_WORDS)
     return ExportedRequest(
         number,
-        sent.protocol,
-        sent.method,
-        url,
-        headers,
-        sent.body,
-        sent.model,
-        name,
-        profile.simulated,
-        tuple(dict.fromkeys(notes)),
+        protocol=sent.protocol,
+        method=sent.method,
+        url=url,
+        headers=headers,
+        body=sent.body,
+        model=sent.model,
+        key_name=name,
+        simulated=profile.simulated,
+        notes=tuple(dict.fromkeys(notes)),
     )
 
 
@@ -212,15 +233,6 @@ def default_profile(protocol: Protocol) -> Profile:
 # -- curl commands -----------------------------------------------------------------------------
 
 
-MOST_WORD = 100_000
-"""Bytes; a longer word is not allowed on a command line."""
-
-_CURL_GLOB = re.compile(r"[][{}]")
-"""Characters that make curl expand several addresses, unless `-g` is given."""
-_UNSEEN = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Characters that a terminal would interpret instead of showing."""
-
-
 def write_curl(bundle: SessionBundle) -> ExportFile:
     """Every request of the session, one command each."""
     turns = sent_turns(bundle.session)
@@ -278,9 +290,6 @@ def shell_quote(text: str) -> str:
 # -- One line of OpenAI messages ---------------------------------------------------------------
 
 
-MEMBERS = ("messages", "tools", "parallel_tool_calls")
-
-
 def write_openai(bundle: SessionBundle) -> ExportFile:
     """One line: {"messages": [...], "tools": [...]}; empty if the session has no messages."""
     session, name = bundle.session, file_name(bundle.title, "openai.jsonl")
@@ -303,9 +312,6 @@ def write_openai(bundle: SessionBundle) -> ExportFile:
 
 
 # -- The last request for Anthropic ------------------------------------------------------------
-
-
-FOREIGN = "The model's name is a suggestion: this session used another provider's model."
 
 
 def write_anthropic(bundle: SessionBundle) -> ExportFile:
@@ -332,14 +338,6 @@ def write_anthropic(bundle: SessionBundle) -> ExportFile:
 
 # Format: http://www.softwareishard.com/blog/har-12-spec/. Times are those at which this program saw
 # the bytes, in ms. TLS and name look-up are part of `wait`.
-
-PHRASES: Mapping[int, str] = {
-    200: "OK", 400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found",
-    408: "Request Timeout", 413: "Content Too Large", 429: "Too Many Requests",
-    500: "Internal Server Error", 502: "Bad Gateway", 503: "Service Unavailable",
-    529: "Overloaded",
-}  # fmt: skip
-"""HTTP/2 has none, but the format requires one; "" for others."""
 
 
 def write_har(bundle: SessionBundle) -> ExportFile:

@@ -58,6 +58,42 @@ from playground.secrets.names import may_name_secret
 MOST_ITEMS = 5_000
 """Messages of one request, and entries of an archive that are read."""
 
+_BODY = ("-d", "--data", "--data-raw", "--data-binary", "--data-ascii", "--json")
+_TAKES = (
+    *("-A", "--user-agent", "-b", "--cookie", "-e", "--referer", "-m", "--max-time", "-o"),
+    *("--output", "-u", "--user", "-x", "--proxy", "--connect-timeout", "--retry", "-w"),
+    *("--write-out", "--cacert", "--cert", "--key", "--resolve", "--limit-rate", "-T"),
+    *("-c", "-C", "-D", "-E", "-F", "-K", "-P", "-Q", "-r", "-t", "-U", "-y", "-Y", "-z"),
+)
+
+_VALUED = {name[1] for name in (*_BODY, *_TAKES, "-X", "-H") if len(name) == 2}
+"""Letters of the short options that have a value."""
+
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", "'": "'", '"': '"', "0": "\0", "a": "\a"}
+_ANSI = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
+_CURL = re.compile(r"(?m)^\s*(?:\$\s+)?(?:\S*/)?curl(?:\.exe)?\s|^printf %s ")
+
+_CARETS = re.compile(r'curl(?:\.exe)?\s+(?:-\S+\s+)*\^"')
+"""Copied by a browser for Windows' command prompt: a caret before each sign, in quotes, too."""
+
+_HEREDOC = re.compile(
+    r"""\$'(?:[^'\\]|\\.)*+'|'[^']*+'|"(?:[^"\\]|\\.)*+"|\\.|(?<!\S)#[^\n]*"""
+    r"""|<<-?\s*(['"]?)(?P<end>[A-Za-z_][A-Za-z0-9_]*)\1""",
+    re.DOTALL,
+)
+"""Quoted text and comments, which may contain anything, or the end word of a here-document."""
+
+MOST_PARTS = 1_000
+"""Texts and calls of one imported answer: a page draws all of them."""
+
+MOST_CALLS = 5_000
+"""Calls of a whole imported session."""
+
+MOST_TURNS, MOST_FORKS = 500, 100
+"""Requests of an imported session, and its forks: folding revisits all of them."""
+
+WAITS = "This request was imported, not sent. Press Continue here to use it."
+
 
 @dataclass(frozen=True)
 class ImportedRequest:
@@ -181,7 +217,9 @@ def _request(
     setup = reader.setup(value, unread)
     if model := named.get("model"):
         setup = replace(setup, model=model, stream=named["method"].startswith("stream"))
-    request = ImportedRequest(protocol, setup, items, base_url, path, text)
+    request = ImportedRequest(
+        protocol, setup=setup, items=items, base_url=base_url, path=path, body=text
+    )
     return ImportedRequests((request,), (*all_notes, *unread.sentences))
 
 
@@ -263,11 +301,11 @@ def har_exchanges(value: Any) -> Iterator[HarExchange]:
             continue
         yield HarExchange(
             request["url"],
-            text,
-            _headers(request.get("headers")),
-            status if type(status) is int else 0,
-            _content(answer.get("content")),
-            _time(entry.get("startedDateTime")),
+            body=text,
+            headers=_headers(request.get("headers")),
+            status=status if type(status) is int else 0,
+            response=_content(answer.get("content")),
+            at_ms=_time(entry.get("startedDateTime")),
         )
 
 
@@ -304,30 +342,6 @@ def _time(value: object) -> int:
 
 
 # -- curl command lines ------------------------------------------------------------------------
-
-
-_BODY = ("-d", "--data", "--data-raw", "--data-binary", "--data-ascii", "--json")
-_TAKES = (
-    *("-A", "--user-agent", "-b", "--cookie", "-e", "--referer", "-m", "--max-time", "-o"),
-    *("--output", "-u", "--user", "-x", "--proxy", "--connect-timeout", "--retry", "-w"),
-    *("--write-out", "--cacert", "--cert", "--key", "--resolve", "--limit-rate", "-T"),
-    *("-c", "-C", "-D", "-E", "-F", "-K", "-P", "-Q", "-r", "-t", "-U", "-y", "-Y", "-z"),
-)
-_VALUED = {name[1] for name in (*_BODY, *_TAKES, "-X", "-H") if len(name) == 2}
-"""Letters of the short options that have a value."""
-
-_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "\\": "\\", "'": "'", '"': '"', "0": "\0", "a": "\a"}
-_ANSI = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
-_CURL = re.compile(r"(?m)^\s*(?:\$\s+)?(?:\S*/)?curl(?:\.exe)?\s|^printf %s ")
-_CARETS = re.compile(r'curl(?:\.exe)?\s+(?:-\S+\s+)*\^"')
-"""Copied by a browser for Windows' command prompt: a caret before each sign, in quotes, too."""
-
-_HEREDOC = re.compile(
-    r"""\$'(?:[^'\\]|\\.)*+'|'[^']*+'|"(?:[^"\\]|\\.)*+"|\\.|(?<!\S)#[^\n]*"""
-    r"""|<<-?\s*(['"]?)(?P<end>[A-Za-z_][A-Za-z0-9_]*)\1""",
-    re.DOTALL,
-)
-"""Quoted text and comments, which may contain anything, or the end word of a here-document."""
 
 
 @dataclass
@@ -498,18 +512,6 @@ def _double_quoted(text: str, start: int) -> tuple[str, int]:
 # -- From a request to the events of a session -------------------------------------------------
 
 
-MOST_PARTS = 1_000
-"""Texts and calls of one imported answer: a page draws all of them."""
-
-MOST_CALLS = 5_000
-"""Calls of a whole imported session."""
-
-MOST_TURNS, MOST_FORKS = 500, 100
-"""Requests of an imported session, and its forks: folding revisits all of them."""
-
-WAITS = "This request was imported, not sent. Press Continue here to use it."
-
-
 @dataclass
 class ImportedSession:
     """`session` is folded from `log`, and from its previous state; `response` are the bytes of its
@@ -606,13 +608,13 @@ def settings_of(setup: RequestSetup, profile: Profile) -> tuple[Settings, list[s
             notes += [f"{called}: {note}" for note in tool.notes if note != UNANSWERED]
     settings = Settings(
         profile,
-        setup.model,
-        setup.system,
-        tuple(tools.values()),
-        setup.choice,
-        setup.params,
-        setup.extra,
-        setup.stream,
+        model=setup.model,
+        system=setup.system,
+        tools=tuple(tools.values()),
+        tool_choice=setup.choice,
+        params=setup.params,
+        extra=setup.extra,
+        stream=setup.stream,
     )
     return settings, notes
 
@@ -630,7 +632,15 @@ def _add_answer(
     number, settings = len(imported.session.turns) + 1, imported.session.settings
     assert settings is not None
     url = join_url(settings.profile.base_url, pasted.path)
-    sent = RequestSent(number, pasted.protocol, "POST", url, {}, body, settings.model)
+    sent = RequestSent(
+        number,
+        protocol=pasted.protocol,
+        method="POST",
+        url=url,
+        headers={},
+        body=body,
+        model=settings.model,
+    )
     status = pasted.status if recorded else 200
     imported.add(at_ms, sent)
     imported.add(at_ms, ResponseStarted(status, {}), Source(number, 0, 0) if recorded else None)

@@ -25,6 +25,36 @@ from playground.exchange.requests_export import (
 # -- Common to all scripts of a protocol -----------------------------------------------------------
 
 
+WIDTH = 88
+
+OWN_HEADERS = ("content-type", "accept", "anthropic-version")
+"""Set by every package itself."""
+
+_PROJECT = re.compile(r"/projects/([^/]+)/locations/([^/]+)")
+_GENERATION = frozenset(
+    [
+        "temperature",
+        "topP",
+        "topK",
+        "candidateCount",
+        "maxOutputTokens",
+        "stopSequences",
+        "responseLogprobs",
+        "logprobs",
+        "presencePenalty",
+        "frequencyPenalty",
+        "seed",
+        "responseMimeType",
+        "responseJsonSchema",
+    ]
+)
+_PARTS = frozenset(
+    ["text", "thought", "thoughtSignature", "functionCall", "functionResponse", "inlineData"]
+)
+_DECLARED = frozenset(["name", "description", "parametersJsonSchema"])
+_MESSAGE = frozenset(["role", "content", "thinking", "images", "tool_name"])
+
+
 @dataclass(frozen=True)
 class ScriptTemplate:
     """The common part of all scripts of a protocol. `sections` are the pieces of its file in
@@ -38,6 +68,8 @@ class ScriptTemplate:
 
 _FOLDER = Path(__file__).parent / "sdk_templates"
 
+LOOP = "\n" + (_FOLDER / "loop.py.txt").read_text(encoding="utf-8")
+
 
 def _template(protocol: str, package: str, known: str = "") -> ScriptTemplate:
     text = (_FOLDER / f"{protocol}.py.txt").read_text(encoding="utf-8")
@@ -46,7 +78,6 @@ def _template(protocol: str, package: str, known: str = "") -> ScriptTemplate:
     return ScriptTemplate(package, sections, frozenset(known.split()))
 
 
-LOOP = "\n" + (_FOLDER / "loop.py.txt").read_text(encoding="utf-8")
 TEMPLATES: Mapping[str, ScriptTemplate] = {
     "anthropic": _template(
         "anthropic",
@@ -79,34 +110,6 @@ TEMPLATES: Mapping[str, ScriptTemplate] = {
         """format keep_alive logprobs messages model options stream think tools top_logprobs""",
     ),
 }
-
-WIDTH = 88
-OWN_HEADERS = ("content-type", "accept", "anthropic-version")
-"""Set by every package itself."""
-
-_PROJECT = re.compile(r"/projects/([^/]+)/locations/([^/]+)")
-_GENERATION = frozenset(
-    [
-        "temperature",
-        "topP",
-        "topK",
-        "candidateCount",
-        "maxOutputTokens",
-        "stopSequences",
-        "responseLogprobs",
-        "logprobs",
-        "presencePenalty",
-        "frequencyPenalty",
-        "seed",
-        "responseMimeType",
-        "responseJsonSchema",
-    ]
-)
-_PARTS = frozenset(
-    ["text", "thought", "thoughtSignature", "functionCall", "functionResponse", "inlineData"]
-)
-_DECLARED = frozenset(["name", "description", "parametersJsonSchema"])
-_MESSAGE = frozenset(["role", "content", "thinking", "images", "tool_name"])
 
 
 def write(bundle: SessionBundle) -> ExportFile:

@@ -51,6 +51,19 @@ _ANYTHING = ("code", "key")
 
 _BLOCK = 1024
 
+OMITTABLE: Mapping[str, str] = {
+    "recordings": "the bytes of the answers",
+    "results": "tool results, and the request bodies, which repeat them",
+    "thinking": "thinking, the bytes of the answers, and the request bodies",
+    "images": "images, and the request bodies, which repeat them",
+    "beside": "an agent's side sessions: its sub-agents and side requests",
+}
+"""The parts that can be omitted, by name, and what goes with them."""
+
+GONE = "[left out]"
+_BODIES = {"results", "thinking", "images"}
+_BYTES = {"recordings", "thinking"}
+
 
 @dataclass(frozen=True)
 class Redaction:
@@ -318,20 +331,6 @@ def _changed_spans(old: AnyStr, new: AnyStr) -> list[Span]:
 
 
 # -- Parts that a user omits -----------------------------------------------------------------------
-
-
-OMITTABLE: Mapping[str, str] = {
-    "recordings": "the bytes of the answers",
-    "results": "tool results, and the request bodies, which repeat them",
-    "thinking": "thinking, the bytes of the answers, and the request bodies",
-    "images": "images, and the request bodies, which repeat them",
-    "beside": "an agent's side sessions: its sub-agents and side requests",
-}
-"""The parts that can be omitted, by name, and what goes with them."""
-
-GONE = "[left out]"
-_BODIES = {"results", "thinking", "images"}
-_BYTES = {"recordings", "thinking"}
 
 
 def omit(bundle: SessionBundle, names: Collection[str]) -> SessionBundle:

@@ -63,6 +63,69 @@ _SCHEMAS = (
 )
 """Members that hold the schema of a tool, in any format."""
 
+_SCALARS = ("string", "number", "integer", "boolean", "array", "null")
+
+OPENAI_CHAT, OPENAI_RESPONSES = "OpenAI Chat", "OpenAI Responses"
+
+_FUNCTION_KNOWN = ("name", "description", "parameters", "strict")
+_CUSTOM_KNOWN = ("name", "description", "format")
+_CHAT_EXTRA = ("cache_control",)
+
+_RESPONSES_EXTRA = ("defer_loading", "allowed_callers", "output_schema", "namespace")
+"""Kept unchanged for their protocol; gateways accept the first."""
+
+_WRITE_SCHEMA = 'write them in "parameters", as a JSON Schema of an object'
+
+ANTHROPIC = "Anthropic"
+_ANTHROPIC_KNOWN = (
+    "type",
+    "name",
+    "description",
+    "input_schema",
+    "strict",
+    "eager_input_streaming",
+)
+
+_ANTHROPIC_EXTRA = ("cache_control", "defer_loading", "input_examples", "allowed_callers")
+"""Kept unchanged for Anthropic."""
+
+GEMINI = "Gemini"
+GEMINI_LISTS = ("functionDeclarations", "function_declarations")
+GEMINI_SCHEMAS = ("parametersJsonSchema", "parameters_json_schema")
+
+_GEMINI_HOSTED = (
+    *("googleSearch", "googleSearchRetrieval", "enterpriseWebSearch", "googleMaps", "urlContext"),
+    *("codeExecution", "computerUse", "fileSearch", "retrieval", "parallelAiSearch", "exaAiSearch"),
+)
+
+_GEMINI_CLIENT = ("computerUse", "computer_use")
+"""https://ai.google.dev/gemini-api/docs/computer-use"""
+
+_GEMINI_ENTRY = {
+    *GEMINI_LISTS,
+    *_GEMINI_HOSTED,
+    *(re.sub("(?=[A-Z])", "_", name).lower() for name in _GEMINI_HOSTED),
+}
+_GEMINI_OUTPUTS = ("responseJsonSchema", "response_json_schema", "response")
+
+_GEMINI_EXTRA = ("behavior", "response", "responseJsonSchema")
+"""Kept unchanged for Gemini."""
+
+_GEMINI_KNOWN = (
+    "name",
+    "description",
+    "parameters",
+    *GEMINI_SCHEMAS,
+    *_GEMINI_OUTPUTS,
+    *_GEMINI_EXTRA,
+)
+
+MCP, BEDROCK = "MCP", "Bedrock Converse"
+_MCP_KNOWN = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+
+JSON_SCHEMA, LANGCHAIN = "JSON Schema", "LangChain"
+_LANGCHAIN_SCHEMAS = ("args_schema", "tool_call_schema", "args")
+
 
 def read_tools(
     value: Any, file: str, depth: int = 0, holder: str = ""
@@ -252,9 +315,6 @@ def _read_tool(entry: Mapping[str, Any], file: str, holder: str) -> ImportedTool
     return None
 
 
-_SCALARS = ("string", "number", "integer", "boolean", "array", "null")
-
-
 def _is_own(entry: Mapping[str, Any]) -> bool:
     """Whether `entry` is in our own format. Many files have a name and a `config`."""
     if "name" not in entry or _OURS_ALONE.isdisjoint(entry):
@@ -338,15 +398,6 @@ def with_absolute_paths(entry: Mapping[str, Any], file: str) -> Mapping[str, Any
 
 
 # -- OpenAI: Chat Completions and Responses ----------------------------------------------------
-
-
-OPENAI_CHAT, OPENAI_RESPONSES = "OpenAI Chat", "OpenAI Responses"
-
-_FUNCTION_KNOWN = ("name", "description", "parameters", "strict")
-_CUSTOM_KNOWN = ("name", "description", "format")
-_CHAT_EXTRA = ("cache_control",)
-_RESPONSES_EXTRA = ("defer_loading", "allowed_callers", "output_schema", "namespace")
-"""Kept unchanged for their protocol; gateways accept the first."""
 
 
 def chat_tool(entry: Mapping[str, Any]) -> ImportedTool:
@@ -482,9 +533,6 @@ def _built(
     return build_tool(entry, kind, pieces, protocol)
 
 
-_WRITE_SCHEMA = 'write them in "parameters", as a JSON Schema of an object'
-
-
 def _missing_schema(
     inner: Mapping[str, Any], members: FoundParameters, may_lack_schema: bool
 ) -> str:
@@ -520,19 +568,6 @@ def _are_same(members: FoundParameters) -> bool:
 # -- Anthropic ---------------------------------------------------------------------------------
 
 
-ANTHROPIC = "Anthropic"
-_ANTHROPIC_KNOWN = (
-    "type",
-    "name",
-    "description",
-    "input_schema",
-    "strict",
-    "eager_input_streaming",
-)
-_ANTHROPIC_EXTRA = ("cache_control", "defer_loading", "input_examples", "allowed_callers")
-"""Kept unchanged for Anthropic."""
-
-
 def anthropic_tool(entry: Mapping[str, Any]) -> ImportedTool:
     """`{"name", "description", "input_schema"}`"""
     rest = {
@@ -545,34 +580,6 @@ def anthropic_tool(entry: Mapping[str, Any]) -> ImportedTool:
 
 
 # -- Gemini ------------------------------------------------------------------------------------
-
-
-GEMINI = "Gemini"
-GEMINI_LISTS = ("functionDeclarations", "function_declarations")
-GEMINI_SCHEMAS = ("parametersJsonSchema", "parameters_json_schema")
-
-_GEMINI_HOSTED = (
-    *("googleSearch", "googleSearchRetrieval", "enterpriseWebSearch", "googleMaps", "urlContext"),
-    *("codeExecution", "computerUse", "fileSearch", "retrieval", "parallelAiSearch", "exaAiSearch"),
-)
-_GEMINI_CLIENT = ("computerUse", "computer_use")
-"""https://ai.google.dev/gemini-api/docs/computer-use"""
-_GEMINI_ENTRY = {
-    *GEMINI_LISTS,
-    *_GEMINI_HOSTED,
-    *(re.sub("(?=[A-Z])", "_", name).lower() for name in _GEMINI_HOSTED),
-}
-_GEMINI_OUTPUTS = ("responseJsonSchema", "response_json_schema", "response")
-_GEMINI_EXTRA = ("behavior", "response", "responseJsonSchema")
-"""Kept unchanged for Gemini."""
-_GEMINI_KNOWN = (
-    "name",
-    "description",
-    "parameters",
-    *GEMINI_SCHEMAS,
-    *_GEMINI_OUTPUTS,
-    *_GEMINI_EXTRA,
-)
 
 
 def is_gemini_entry(value: Any) -> bool:
@@ -639,10 +646,6 @@ def gemini_tool(entry: Any) -> ImportedTool:
 # -- MCP and Bedrock ---------------------------------------------------------------------------
 
 
-MCP, BEDROCK = "MCP", "Bedrock Converse"
-_MCP_KNOWN = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
-
-
 def mcp_tool(entry: Mapping[str, Any]) -> ImportedTool:
     """`{"name", "description", "inputSchema"}`. Has no executor, for lack of a server."""
     notes = []
@@ -665,10 +668,6 @@ def bedrock_tool(entry: Mapping[str, Any]) -> ImportedTool:
 
 
 # -- JSON Schema alone, and LangChain ----------------------------------------------------------
-
-
-JSON_SCHEMA, LANGCHAIN = "JSON Schema", "LangChain"
-_LANGCHAIN_SCHEMAS = ("args_schema", "tool_call_schema", "args")
 
 
 def is_bare_schema(entry: Mapping[str, Any]) -> bool:

@@ -139,7 +139,9 @@ def refused_tool(
     entry: Mapping[str, Any], kind: str, name: Any, problem: str, protocol: str = ""
 ) -> ImportedTool:
     """An entry that is recognised but cannot be imported."""
-    return ImportedTool(None, clip(name), entry, protocol, kind, (), problem)
+    return ImportedTool(
+        None, name=clip(name), form=entry, protocol=protocol, kind=kind, notes=(), problem=problem
+    )
 
 
 def note_left_out(entry: Mapping[str, Any], known: Iterable[str], where: str = "") -> list[str]:

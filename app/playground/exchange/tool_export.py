@@ -37,6 +37,21 @@ _BODIES = {
 }
 """The media types of bodies that are made of arguments."""
 
+MOST_NAME = 60
+
+_QUIRKS: Mapping[str, tuple[str, ...]] = {"openai_chat": ("custom_tools",)}
+"""The quirks of the vendor that a format is named after."""
+
+_SLUG = re.compile(r"[^A-Za-z0-9_-]+")
+
+Text = tuple[str, list[str]]
+"""(the text of the file, notes)."""
+
+_TITLE = ("title", "description")
+"""If a schema represents a tool, these are the tool's."""
+
+CALL_ID = "call_1"
+
 
 def openapi_document(tools: Sequence[Tool]) -> tuple[str, list[str]]:
     """(the document as JSON, notes)."""
@@ -91,7 +106,9 @@ def _add(tool: Tool, paths: dict[str, Any], schemes: dict[str, Any], notes: list
     if place in operations or item["servers"][0]["url"] != url["server"]:
         notes.append(f"{tool.name} has the same path as another tool ({path}) and was left out.")
         return
-    operations[place] = _operation(tool, path, url["query"] or "", method, schemes, notes)
+    operations[place] = _operation(
+        tool, path=path, query=url["query"] or "", method=method, schemes=schemes, notes=notes
+    )
     for word in ("$defs", "definitions", "allOf", "anyOf", "oneOf"):
         if word in tool.parameters:
             notes.append(f"{tool.name}: {word} of the whole arguments object was left out.")
@@ -237,17 +254,6 @@ def _headers(tool: Tool, add: Any, schemes: dict[str, Any], notes: list[str]) ->
 
 
 # -- all formats -----------------------------------------------------------------------------------
-
-
-MOST_NAME = 60
-
-_QUIRKS: Mapping[str, tuple[str, ...]] = {"openai_chat": ("custom_tools",)}
-"""The quirks of the vendor that a format is named after."""
-
-_SLUG = re.compile(r"[^A-Za-z0-9_-]+")
-
-Text = tuple[str, list[str]]
-"""(the text of the file, notes)."""
 
 
 @dataclass(frozen=True)
@@ -400,10 +406,6 @@ def _write_langchain(tools: Sequence[Tool]) -> Text:
     return _one_or_all(entries), _schema_notes(tools)
 
 
-_TITLE = ("title", "description")
-"""If a schema represents a tool, these are the tool's."""
-
-
 def _without_title(tool: Tool) -> dict[str, Any]:
     return {key: value for key, value in tool.parameters.items() if key not in _TITLE}
 
@@ -452,9 +454,6 @@ FORMATS: dict[str, ToolFormat] = {
 }
 
 # -- Results of tools in each protocol ---------------------------------------------------------
-
-
-CALL_ID = "call_1"
 
 
 def wire_results(

@@ -442,12 +442,12 @@ def _collect(source: _ToolSource, request: _ImportRequest) -> ImportedTools:
     problem = "" if tools or servers else f"It contains no tools and no servers. Import {_FORMS}."
     return ImportedTools(
         tuple(tools),
-        tuple(servers),
-        " and ".join(kinds),
-        problem,
-        tuple(notes),
-        more,
-        choices,
+        servers=tuple(servers),
+        kind=" and ".join(kinds),
+        problem=problem,
+        notes=tuple(notes),
+        more=more,
+        choices=choices,
     )
 
 

@@ -25,6 +25,34 @@ LONGEST_S = 24 * 3600.0
 """The maximum duration of a call in seconds, including all extensions. Limits other than the
 deadline are not shorter, so that the deadline, which can be extended, is the one that decides."""
 
+PACES = ((200, 0.1), (400, 0.5), (700, 2.0), (1_000, 30.0))
+"""(up to which report, the minimum interval after each, in seconds). After the last one only the
+end is reported."""
+
+MAX_TEXT = 2_000
+MAX_PIECE = 16_000
+
+MAX_WHOLE = 256_000
+"""Characters of messages, of one piece of output, and of all pieces before they get small."""
+
+SMALL_PIECE = 2_000
+
+# Nothing is imported from the interpreter's working directory.
+_START = """\
+import sys
+first = sys.path.pop(0)
+from importlib.machinery import SourceFileLoader
+sys.path.insert(0, first)
+del sys.argv[0]
+__file__ = sys.argv[0]
+exec(SourceFileLoader("__main__", __file__).get_code("__main__"))
+"""
+
+PLACE = re.compile(r"\{\{\s*args((?:\.[^\s.{}]+)*)\s*\}\}")
+
+ANY_PLACE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+"""Also matches text that may only have been meant as a placeholder."""
+
 
 class Report(Protocol):
     """Progress: the tool's own message, its fraction done (0..1) or None, and what was printed
@@ -124,17 +152,6 @@ class Lasting(Protocol):
 
 # -- progress at a rate that a log can hold: the first at once, then less and less often
 
-PACES = ((200, 0.1), (400, 0.5), (700, 2.0), (1_000, 30.0))
-"""(up to which report, the minimum interval after each, in seconds). After the last one only the
-end is reported."""
-
-MAX_TEXT = 2_000
-MAX_PIECE = 16_000
-MAX_WHOLE = 256_000
-"""Characters of messages, of one piece of output, and of all pieces before they get small."""
-
-SMALL_PIECE = 2_000
-
 
 class ThrottledProgress:
     """Collects printed text until it is sent; of the messages in one interval the last is sent."""
@@ -211,17 +228,6 @@ def image_content(data: bytes) -> Content | None:
 
 # -- our own scripts, started by their path
 
-# Nothing is imported from the interpreter's working directory.
-_START = """\
-import sys
-first = sys.path.pop(0)
-from importlib.machinery import SourceFileLoader
-sys.path.insert(0, first)
-del sys.argv[0]
-__file__ = sys.argv[0]
-exec(SourceFileLoader("__main__", __file__).get_code("__main__"))
-"""
-
 
 def by_path(script: Path, *arguments: str) -> tuple[str, ...]:
     """The command line after the interpreter and its options, to start one of our scripts in an
@@ -238,11 +244,6 @@ def by_path(script: Path, *arguments: str) -> tuple[str, ...]:
 
 # A string that is only one placeholder becomes the argument itself, number or object. Numbers keep
 # their digits. Nothing else is evaluated.
-
-PLACE = re.compile(r"\{\{\s*args((?:\.[^\s.{}]+)*)\s*\}\}")
-
-ANY_PLACE = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
-"""Also matches text that may only have been meant as a placeholder."""
 
 
 def parse_arguments(arguments: str) -> dict[str, Any]:

@@ -63,6 +63,16 @@ _JSON = re.compile(r"application/(?:.*\+)?json", re.I)
 _MOST_NOTE = 2_000
 """Characters of a request as a note on a card."""
 
+SAFE = ("GET", "HEAD", "OPTIONS", "QUERY")
+"""Methods that change nothing; a call by another one has an idempotency key."""
+
+VARIABLE = re.compile(r"\$\{(\w+)\}")
+_EITHER = re.compile(rf"{VARIABLE.pattern}|{PLACE.pattern}")
+_END = re.compile(r"[/?]|$")
+
+_MOST_DECODINGS = 20
+"""A step of the path that is percent-encoded more often is refused."""
+
 
 class Http:
     """`resolve` looks names up; tests pass their own."""
@@ -207,15 +217,6 @@ def _is_json(text: str) -> bool:
 
 
 # -- the request, without its keys; pure
-
-SAFE = ("GET", "HEAD", "OPTIONS", "QUERY")
-"""Methods that change nothing; a call by another one has an idempotency key."""
-
-VARIABLE = re.compile(r"\$\{(\w+)\}")
-_EITHER = re.compile(rf"{VARIABLE.pattern}|{PLACE.pattern}")
-_END = re.compile(r"[/?]|$")
-_MOST_DECODINGS = 20
-"""A step of the path that is percent-encoded more often is refused."""
 
 
 @dataclass(frozen=True)

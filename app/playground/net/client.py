@@ -43,6 +43,21 @@ MOST_QUOTED = 500
 
 REQUEST_IDS = ("request-id", "x-request-id", "apim-request-id", "x-goog-request-id", "cf-ray")
 
+FOREVER_S = 1e9
+"""Replaces waits that exceed a float; longer than anybody waits."""
+
+WRITE_S = 30.0
+
+CONNECT_S = 30.0
+"""Seconds to connect for a relayed request."""
+
+ERROR_BODY = 64 * 1024
+"""Most bytes read of an error response."""
+
+MOST_PIECE = 64 * 1024
+CODINGS = frozenset({"gzip", "x-gzip", "deflate"})
+EITHER = 32 + zlib.MAX_WBITS  # gzip or zlib, detected by the first bytes
+
 
 def request_id(headers: Mapping[str, str]) -> str:
     """The response's id of its request, or ""."""
@@ -87,10 +102,6 @@ class NetworkError(PlaygroundError):
 
 
 # Interprets failed connections and headers --------------------------------------------------------
-
-
-FOREVER_S = 1e9
-"""Replaces waits that exceed a float; longer than anybody waits."""
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
@@ -156,13 +167,6 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         unread += [cause.__context__, cause.__cause__]
         if isinstance(cause, BaseExceptionGroup):
             unread += cause.exceptions
-
-
-WRITE_S = 30.0
-CONNECT_S = 30.0
-"""Seconds to connect for a relayed request."""
-ERROR_BODY = 64 * 1024
-"""Most bytes read of an error response."""
 
 
 class ProviderResponse:
@@ -340,7 +344,9 @@ class HttpClient:
         """
         place = _place(url)
         ends_at = asyncio.get_running_loop().time() + limits.wall_s
-        response, first_by = await self._head(method, url, headers, body, limits, place, ends_at)
+        response, first_by = await self._head(
+            method, url=url, headers=headers, body=body, limits=limits, place=place, ends_at=ends_at
+        )
         try:
             _refuse_status(response, place)
             yield ProviderResponse(response, place, limits, ends_at, first_by)
@@ -644,10 +650,6 @@ def _size(size: int) -> str:
 
 
 # Compressed bodies ------------------------------------------------------------------------------
-
-MOST_PIECE = 64 * 1024
-CODINGS = frozenset({"gzip", "x-gzip", "deflate"})
-EITHER = 32 + zlib.MAX_WBITS  # gzip or zlib, detected by the first bytes
 
 
 class Decompressor:

@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from playground.net.client import httpx
 
 
+_USED: ContextVar[list[Any]] = ContextVar("used")
+"""The connections of the request that this task sends."""
+
+# A connection outlives its first request: its data belongs to the task that reads.
+_ARRIVED: ContextVar[Arrived] = ContextVar("arrived")
+
+
 class Connections:
     """The httpcore connections that one request opens or writes to (their type is private). `trace`
     is a trace extension of the request."""
@@ -79,10 +86,6 @@ async def _close_connection(response: httpx.Response) -> None:
     connection = response.extensions.get("network_stream")
     if connection is not None:
         await connection.aclose()
-
-
-_USED: ContextVar[list[Any]] = ContextVar("used")
-"""The connections of the request that this task sends."""
 
 
 def note_use(connection: Any) -> None:
@@ -171,10 +174,6 @@ class Arrived:
     """State of the response to the request of this task."""
 
     anything: bool = False
-
-
-# A connection outlives its first request: its data belongs to the task that reads.
-_ARRIVED: ContextVar[Arrived] = ContextVar("arrived")
 
 
 def start_listening() -> Arrived:

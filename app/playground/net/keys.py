@@ -54,7 +54,6 @@ SECRET_NAME = re.compile(r"\w*(API_KEY|ACCESS_KEY|SECRET_KEY|_TOKEN|_SECRET)", r
 SECRET_LENGTH = 16
 """Variables masked although no profile uses them, from this length on; shorter may be words."""
 
-
 PLAIN = frozenset(
     (
         *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "TERM", "LANG", "LANGUAGE", "TZ"),
@@ -66,6 +65,13 @@ PLAIN = frozenset(
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 AUTHORITY = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
+
+LOCAL_NAME = re.compile(
+    r"localhost|.+\.(localhost|local|internal|localdomain|home\.arpa|lan|home|corp|intranet)"
+)
+"""Names of this machine and of private networks; no public host has one."""
+
+PR_SET_DUMPABLE = 4
 
 
 def origin(url: str) -> str:
@@ -122,12 +128,6 @@ def is_loopback(url: str) -> bool:
     except ValueError:
         return False
     return address.is_loopback or address.is_unspecified
-
-
-LOCAL_NAME = re.compile(
-    r"localhost|.+\.(localhost|local|internal|localdomain|home\.arpa|lan|home|corp|intranet)"
-)
-"""Names of this machine and of private networks; no public host has one."""
 
 
 def is_near(place: str) -> bool:
@@ -370,9 +370,6 @@ class Keys:
         if not REGION.fullmatch(region):
             return ""
         return f"https://{region}-aiplatform.googleapis.com"
-
-
-PR_SET_DUMPABLE = 4
 
 
 def harden_process() -> None:

@@ -19,6 +19,35 @@ from playground.core.settings import Limits
 Spanned = tuple[int, int, WireEvent]
 """(start, end, event): the event and its half-open span of body bytes."""
 
+_ENDPOINT = re.compile(
+    r"/chat/completions$"
+    r"|(?<=/v1)/messages$"
+    r"|(?<=/api)/chat$"
+    r"|(?:(?<=/v1)|(?<=/openai))/responses$"
+    r"|/models/[^/]+:(?:streamG|g)enerateContent$"
+)
+"""Full endpoint URLs that people paste from a provider's examples: the base is what precedes."""
+
+_VERSION = re.compile(r"v\d+[a-z]*\d*")
+_GOOGLE = re.compile(r"(?:.*\.)?googleapis\.com(?::\d+)?")
+
+MAX_WORDS = 2000
+MAX_DEPTH = 3
+
+_SECONDS = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
+
+_CHECK_REQUEST = (
+    "Check the request in the wire view against this error, change the settings, and retry."
+)
+_WHAT_TO_DO = {
+    400: _CHECK_REQUEST,
+    402: "Check the account's balance with the provider.",
+    403: "Check that the key may use this model.",
+    404: "Check the model's name and the base URL.",
+    408: "Retry.",
+    413: "Shorten the session or start a new one.",
+}
+
 
 @dataclass(frozen=True)
 class SideText:
@@ -37,7 +66,6 @@ TOKENS: Mapping[str, int] = {"text": -(10**9), "refusal": -(10**9) - 1}
 
 ReadItem = tuple[int, int, WireEvent | SideText]
 """That for the tokens of all text."""
-
 
 UNDECIDED = -(10**9) - 2
 """The part number of a piece that may turn out to be of a call, or not."""
@@ -173,18 +201,6 @@ def model_entries(value: Any, member: str) -> list[Mapping[str, Any]]:
 # Addresses: joins a base URL and a protocol's path. Pure text; checks nothing.
 
 
-_ENDPOINT = re.compile(
-    r"/chat/completions$"
-    r"|(?<=/v1)/messages$"
-    r"|(?<=/api)/chat$"
-    r"|(?:(?<=/v1)|(?<=/openai))/responses$"
-    r"|/models/[^/]+:(?:streamG|g)enerateContent$"
-)
-"""Full endpoint URLs that people paste from a provider's examples: the base is what precedes."""
-_VERSION = re.compile(r"v\d+[a-z]*\d*")
-_GOOGLE = re.compile(r"(?:.*\.)?googleapis\.com(?::\d+)?")
-
-
 def join_url(base_url: str, path: str) -> str:
     """Appends `path` to `base_url`.
 
@@ -244,9 +260,6 @@ def rate_limits(headers: Mapping[str, str]) -> dict[str, str]:
 # Error bodies of providers, and our messages for them. The user reads our sentence; the provider's
 # error object is stored beside it, unchanged.
 
-MAX_WORDS = 2000
-MAX_DEPTH = 3
-
 
 @dataclass(frozen=True)
 class ProviderError:
@@ -274,9 +287,6 @@ def read_error(
     if expected or named or _bare(value) or (not value.get("type") and _error_key(value)):
         return ProviderError(dict(value), _words(value)) if value else None
     return None
-
-
-_SECONDS = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 
 
 def asked_wait(error: Any) -> float | None:
@@ -364,19 +374,6 @@ def _wait(seconds: float) -> str:
     if seconds > 86_400:
         return "more than a day"
     return f"{seconds:.1f}".removesuffix(".0") + " s"
-
-
-_CHECK_REQUEST = (
-    "Check the request in the wire view against this error, change the settings, and retry."
-)
-_WHAT_TO_DO = {
-    400: _CHECK_REQUEST,
-    402: "Check the account's balance with the provider.",
-    403: "Check that the key may use this model.",
-    404: "Check the model's name and the base URL.",
-    408: "Retry.",
-    413: "Shorten the session or start a new one.",
-}
 
 
 def _what_to_do(status: int, advice: Advice | None, error: Any) -> str:

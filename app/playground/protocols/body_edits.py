@@ -40,6 +40,9 @@ from playground.protocols.request import (
     ResultMessage,
 )
 
+Slices = Mapping[tuple[int, int], str]
+"""New text by the half-open span of the text it replaces; spans do not overlap."""
+
 
 @dataclass(frozen=True)
 class ProviderAnswer:
@@ -155,10 +158,6 @@ def leave_out(protocol: str, body: bytes, known: Collection[str]) -> bytes:
         if any(word in known for word in sent.elements[place].values() if isinstance(word, str))
     }
     return sent.changed(changes) if changes else body
-
-
-Slices = Mapping[tuple[int, int], str]
-"""New text by the half-open span of the text it replaces; spans do not overlap."""
 
 
 class _SentBody:

@@ -92,6 +92,22 @@ _COUNTS = (
 MOST_ALIKE = 20
 """Warnings of one code that are recorded; a hostile stream may cause 200,000."""
 
+Took = Literal["unknown", "known", "held", "last"]
+"""How a Reader handled an object: unknown, known, an error that it will report itself after more
+content or at the end, or the end of the answer."""
+
+DONE = "[DONE]"
+"""The closing marker of some protocols; gateways send it in others, too."""
+
+_FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}:[^{}\"]*")
+"""A line with an unknown field, which readers of event streams ignore."""
+
+_ALIVE = re.compile(r"(?:ping|pong|keep-?alive|heartbeat|(?:openrouter )?processing)", re.I)
+"""Keep-alive words of gateways; any other text that is not JSON is a lost event."""
+
+_QUIET_TYPE = re.compile(r"(?:^|[._])(?:ping|keep_?alive|heartbeat|rate_limits)(?:$|[._])")
+"""Types of unknown events that concern the connection or the account, not the answer."""
+
 
 class OpenPart:
     """A part being written. `name`, `provider_id` and `meta` may be set until it is stopped.
@@ -225,7 +241,16 @@ class EventBuilder:
         if part.kind in ("text", "thinking"):
             self._call_mark = self._call_mark or _call_mark(text)
         complete = complete and not (part.kind == "call" and part.sure < self._doubts)
-        self._yield(PartEnded(part.index, text, part.name, part.provider_id, part.meta, complete))
+        self._yield(
+            PartEnded(
+                part.index,
+                text=text,
+                name=part.name,
+                provider_id=part.provider_id,
+                meta=part.meta,
+                complete=complete,
+            )
+        )
 
     def locate(self, part: OpenPart | None, *path: str | int) -> None:
         """A piece of `part` is at `path` in the current frame; None: perhaps of a call."""
@@ -358,7 +383,16 @@ class EventBuilder:
                 self.warn("calls_missing", "The finish reason says there are calls, but none came.")
         self._check_usage()
         cost, meta = self._cost(), dict(meta)
-        self._yield(ResponseEnded(reason, self.raw_reason, self.usage, cost, meta, abrupt))
+        self._yield(
+            ResponseEnded(
+                reason,
+                raw_reason=self.raw_reason,
+                usage=self.usage,
+                cost=cost,
+                meta=meta,
+                abrupt=abrupt,
+            )
+        )
         self.done = True
 
     def fail(
@@ -458,22 +492,6 @@ def block_type(part: PartEnded) -> str:
     """The provider's type of the block that became this part."""
     value = part.meta.get("block", part.meta).get("type", "")
     return value if isinstance(value, str) else ""
-
-
-Took = Literal["unknown", "known", "held", "last"]
-"""How a Reader handled an object: unknown, known, an error that it will report itself after more
-content or at the end, or the end of the answer."""
-
-DONE = "[DONE]"
-"""The closing marker of some protocols; gateways send it in others, too."""
-
-
-_FIELD = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}:[^{}\"]*")
-"""A line with an unknown field, which readers of event streams ignore."""
-_ALIVE = re.compile(r"(?:ping|pong|keep-?alive|heartbeat|(?:openrouter )?processing)", re.I)
-"""Keep-alive words of gateways; any other text that is not JSON is a lost event."""
-_QUIET_TYPE = re.compile(r"(?:^|[._])(?:ping|keep_?alive|heartbeat|rate_limits)(?:$|[._])")
-"""Types of unknown events that concern the connection or the account, not the answer."""
 
 
 class Reader(Protocol):

@@ -26,6 +26,41 @@ from playground.schema.strict_json import InvalidJSON, parse, read_arguments
 _REMEMBERED = 512
 """Number of tools whose findings are cached: a request may have hundreds, the same in each turn."""
 
+_GROUPS = frozenset(
+    (
+        *("generationConfig", "toolConfig", "reasoning", "options", "stream_options"),
+        "output_config",
+    )
+)
+"""Members whose own members are independent: ours and extra ones are merged."""
+
+JSON_HEADERS = {"content-type": "application/json"}
+SSE = "text/event-stream"
+
+_ODD = re.compile(r"[^A-Za-z0-9_-]")
+"""Characters in tool names that some providers refuse."""
+
+_ORIGINS: Mapping[Origin, str] = {
+    "": "by another protocol",
+    "protocol": "by another protocol",
+    "address": "from another address",
+    "model": "from another model",
+}
+CUT = "were incomplete"
+HALVES = (
+    "Halves of surrogate pairs, which are not characters, were sent as U+FFFD, because servers "
+    "refuse them."
+)
+
+_PLACE: Mapping[Any, int] = {"1": 0, 1: 0}
+
+_WRITTEN = '{"1":0,"1":0}'
+"""A placeholder for an Exact during encoding: a duplicate key, which no other value of a body can
+have; in strings its quotes would be escaped."""
+
+_MOST_WRITTEN = 700
+"""Every version of Python writes this many levels. A schema of any depth is sent as it is."""
+
 
 def foretell(
     tools: Sequence[Tool],
@@ -53,20 +88,6 @@ def _refusals(
     sent_tool = SentTool.of(tool.value)
     sent_tool = sent_tool if strict else replace(sent_tool, strict=False)
     return tuple(finding.message for finding in limits.value.findings(sent_tool, model))
-
-
-_GROUPS = frozenset(
-    (
-        *("generationConfig", "toolConfig", "reasoning", "options", "stream_options"),
-        "output_config",
-    )
-)
-"""Members whose own members are independent: ours and extra ones are merged."""
-JSON_HEADERS = {"content-type": "application/json"}
-SSE = "text/event-stream"
-
-_ODD = re.compile(r"[^A-Za-z0-9_-]")
-"""Characters in tool names that some providers refuse."""
 
 
 class Ids:
@@ -115,19 +136,6 @@ class Ids:
         if limit.pattern.fullmatch(call_id):
             return call_id
         return hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
-
-
-_ORIGINS: Mapping[Origin, str] = {
-    "": "by another protocol",
-    "protocol": "by another protocol",
-    "address": "from another address",
-    "model": "from another model",
-}
-CUT = "were incomplete"
-HALVES = (
-    "Halves of surrogate pairs, which are not characters, were sent as U+FFFD, because servers "
-    "refuse them."
-)
 
 
 class Notes:
@@ -410,7 +418,14 @@ def wire_request(
     whole = whole_characters(text)
     if whole != text:
         notes.add(HALVES)
-    return WireRequest("POST", path, all_headers, whole.encode(), notes.all(), expects)
+    return WireRequest(
+        "POST",
+        path=path,
+        headers=all_headers,
+        body=whole.encode(),
+        notes=notes.all(),
+        expects=expects,
+    )
 
 
 def _merge(
@@ -429,16 +444,6 @@ def _merge(
         for member in replaced:
             notes.add(f"{source} replaces {member}.")
     return merged
-
-
-_PLACE: Mapping[Any, int] = {"1": 0, 1: 0}
-_WRITTEN = '{"1":0,"1":0}'
-"""A placeholder for an Exact during encoding: a duplicate key, which no other value of a body can
-have; in strings its quotes would be escaped."""
-
-
-_MOST_WRITTEN = 700
-"""Every version of Python writes this many levels. A schema of any depth is sent as it is."""
 
 
 def _json_text(body: Mapping[str, Any]) -> str:

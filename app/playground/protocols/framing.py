@@ -40,6 +40,39 @@ _IN_VALUE = re.compile(rb'["{}\[\]\n]')
 _OPENS_ARRAY = re.compile(rb"\[[ \t]*(?:\{|$)")
 _FIELDS = (b"data", b"event", b"id", b"retry")
 
+Span = tuple[int, int]
+
+Delta = tuple[str, Sequence[Span]]
+"""The text of a delta, and the half-open spans of its starred characters."""
+
+TEXT_MEMBERS = frozenset(
+    b"text content thinking refusal summary code delta input partial_json arguments args"
+    b" reasoning reasoning_content reasoning_text stringValue".split()
+)
+"""The members whose strings, or strings in arrays, become text of a part in some protocol."""
+
+# A quote in a comment or in an event's name must not match one in the next line. Possessive:
+# backtracking positions would cost much memory if there are many escapes.
+_TOKEN = re.compile(rb'"[^"\\\r\n]*+(?:\\[^\r\n][^"\\\r\n]*+)*+(?:"|\\?(?=[\r\n]|\Z))|[{}\[\]]')
+_CUT_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?\Z")
+_CHARACTER = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\."
+    rb"|[\xc0-\xff][\x80-\xbf]+|.",
+    re.DOTALL,
+)
+
+_MARK = re.compile(rb'"[^"\\\r\n]*+(?:\\[^\r\n][^"\\\r\n]*+)*+("?)|[{}\[\]]')
+"""An unterminated string is matched once: not again from each quote inside."""
+
+_BRACKET = re.compile(rb"[{}\[\]]")
+_IS_NAME = re.compile(rb"\s*:")
+
+_BESIDE = b"top_logprobs"
+"""The alternatives in an entry."""
+
+_APART = b"candidates"
+"""The alternatives if they are separate from the entries (Gemini)."""
+
 
 class Frame(NamedTuple):
     """A unit of a body: bytes `start`..`end` (half open, without the following line end).
@@ -225,7 +258,9 @@ class Framer:
                 self._flush_stray()
             text, sound = _text(data)
             at, after = self._base + start, self._base + end
-            self._frames.append(Frame(at, after, kind, text, name, True, sound))
+            self._frames.append(
+                Frame(at, end=after, kind=kind, data=text, event=name, complete=True, sound=sound)
+            )
             self._from = self._scan = end + len(end_mark)
         return False
 
@@ -281,7 +316,17 @@ class Framer:
         self._flush_stray()
         text, sound = _text(event.data[0] if len(event.data) == 1 else b"\n".join(event.data))
         kind: FrameKind = "sse" if event.data else "fields"
-        self._frames.append(Frame(event.start, event.end, kind, text, event.name, complete, sound))
+        self._frames.append(
+            Frame(
+                event.start,
+                end=event.end,
+                kind=kind,
+                data=text,
+                event=event.name,
+                complete=complete,
+                sound=sound,
+            )
+        )
         self._event = _Event()
 
     def _end_lines(self) -> None:
@@ -442,26 +487,6 @@ def _text(data: bytes | bytearray) -> tuple[str, bool]:
 # spell them. Uses the members in which protocols send text and tokens, and JSON escapes; knows no
 # secrets.
 
-Span = tuple[int, int]
-Delta = tuple[str, Sequence[Span]]
-"""The text of a delta, and the half-open spans of its starred characters."""
-
-TEXT_MEMBERS = frozenset(
-    b"text content thinking refusal summary code delta input partial_json arguments args"
-    b" reasoning reasoning_content reasoning_text stringValue".split()
-)
-"""The members whose strings, or strings in arrays, become text of a part in some protocol."""
-
-# A quote in a comment or in an event's name must not match one in the next line. Possessive:
-# backtracking positions would cost much memory if there are many escapes.
-_TOKEN = re.compile(rb'"[^"\\\r\n]*+(?:\\[^\r\n][^"\\\r\n]*+)*+(?:"|\\?(?=[\r\n]|\Z))|[{}\[\]]')
-_CUT_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?\Z")
-_CHARACTER = re.compile(
-    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\."
-    rb"|[\xc0-\xff][\x80-\xbf]+|.",
-    re.DOTALL,
-)
-
 
 @dataclass
 class StringSpan:
@@ -583,12 +608,6 @@ def bytes_of(frame: bytes, literal: StringSpan, spans: Sequence[Span]) -> Iterat
         yield span_at[start][0], span_at[end - 1][1]
 
 
-_MARK = re.compile(rb'"[^"\\\r\n]*+(?:\\[^\r\n][^"\\\r\n]*+)*+("?)|[{}\[\]]')
-"""An unterminated string is matched once: not again from each quote inside."""
-_BRACKET = re.compile(rb"[{}\[\]]")
-_IS_NAME = re.compile(rb"\s*:")
-
-
 def _name_pattern(name: str) -> bytes:
     """A pattern of the member `name` and its colon; the letters may be escaped."""
     letters = (rf"(?:{letter}|\\u(?i:{ord(letter):04x}))" for letter in name)
@@ -597,11 +616,6 @@ def _name_pattern(name: str) -> bytes:
 
 _NAME = re.compile(_name_pattern("token"))
 _NUMBERS = re.compile(_name_pattern("bytes") + rb"\s*\[([^\[\]{}]*)")
-
-_BESIDE = b"top_logprobs"
-"""The alternatives in an entry."""
-_APART = b"candidates"
-"""The alternatives if they are separate from the entries (Gemini)."""
 
 
 @dataclass

@@ -21,6 +21,9 @@ from playground.protocols.request import (
     dicts,
 )
 
+_UNMARKED = ("thinking", "redacted_thinking")
+"""Pieces for which Anthropic refuses a mark."""
+
 
 @dataclass(frozen=True)
 class ResultEdit:
@@ -98,7 +101,3 @@ def mark_content(content: object, mark: Any) -> Changes:
         if isinstance(piece, dict) and piece.get("type") not in _UNMARKED:
             return {} if piece.get(MARK) else {("content", place, MARK): dumped(mark)}
     return {}
-
-
-_UNMARKED = ("thinking", "redacted_thinking")
-"""Pieces for which Anthropic refuses a mark."""

@@ -31,6 +31,26 @@ ERRORS: tuple[Severity, ...] = ("unsatisfiable", "refused")
 Fix = Literal["", "strict", "gemini", "inline", "drop", "rename"]
 """The rewrite of `rewrite.py` that fixes it."""
 
+Match = bool | Mapping[str, Any] | Iterable[Mapping[str, Any]]
+"""The result of a predicate: a bool; or, if it matches, the values for the message, or several of
+these. Two values give the place: `pointer`, in our own form, and `step`, further steps below the
+checked schema."""
+
+MOST_OF_A_RULE = 20
+"""Most places that a row reports; a generated schema may violate one a thousand times."""
+
+NUMBER_FORMATS = (
+    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("int", "uint", "float", "double"),
+)
+"""The formats of numbers that generators of schemas write (schemars, OpenAPI): strict modes accept
+them, as recorded requests show."""
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+TWICE = Citation("https://github.com/continuedev/continue/issues/10200", inferred=True)
+"""Assumed consequence of two tools with the same name."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -85,11 +105,11 @@ class SentTool:
         """`tool` as the encoders send it."""
         sent_tool = cls(
             tool.name,
-            tool.description,
-            tool.parameters,
-            tool.strict,
-            tool.format is not None,
-            tool.eager,
+            description=tool.description,
+            schema=tool.parameters,
+            strict=tool.strict,
+            freeform=tool.format is not None,
+            eager=tool.eager,
         )
         return replace(sent_tool, **changes)
 
@@ -158,6 +178,8 @@ class Node:
 Below = Callable[[Node], Iterable[tuple[Place, Any, str]]]
 """Returns the schemas one level below, each with its steps, and these steps for `wire`."""
 
+T = TypeVar("T", SentTool, Node, Sequence[SentTool])
+
 
 def walk_nodes(schema: Any, below: Below, *, strict: bool, led: str = "") -> list[Node]:
     """`schema` and all schemas `below`, outer before inner."""
@@ -168,7 +190,17 @@ def walk_nodes(schema: Any, below: Below, *, strict: bool, led: str = "") -> lis
             led = str(steps[0])
             depth = 1 if led in ("$defs", "definitions") else node.depth + 1
             place = (*node.place, *steps)
-            result.append(Node(place, inner, led, depth, strict, node.wire + wire, result))
+            result.append(
+                Node(
+                    place,
+                    schema=inner,
+                    led=led,
+                    depth=depth,
+                    strict=strict,
+                    wire=node.wire + wire,
+                    all=result,
+                )
+            )
     return result
 
 
@@ -183,14 +215,6 @@ def nodes(schema: Any, *, strict: bool = False) -> list[Node]:
 
 
 # A row, a protocol's table, and what they find.
-
-
-Match = bool | Mapping[str, Any] | Iterable[Mapping[str, Any]]
-"""The result of a predicate: a bool; or, if it matches, the values for the message, or several of
-these. Two values give the place: `pointer`, in our own form, and `step`, further steps below the
-checked schema."""
-
-T = TypeVar("T", SentTool, Node, Sequence[SentTool])
 
 
 @dataclass(frozen=True)
@@ -257,10 +281,6 @@ class Hit:
             source=limit.source.words,
             inferred=limit.source.inferred,
         )
-
-
-MOST_OF_A_RULE = 20
-"""Most places that a row reports; a generated schema may violate one a thousand times."""
 
 
 @dataclass(frozen=True)
@@ -471,14 +491,6 @@ def is_typeless(*keywords: str) -> Callable[[Node], bool]:
     return lambda node: isinstance(node.schema, Mapping) and node.keys.keys().isdisjoint(keywords)
 
 
-NUMBER_FORMATS = (
-    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    *("int", "uint", "float", "double"),
-)
-"""The formats of numbers that generators of schemas write (schemars, OpenAPI): strict modes accept
-them, as recorded requests show."""
-
-
 def odd_format(formats: Sequence[str]) -> Callable[[Node], bool]:
     return lambda node: "format" in node.keys and node.keys["format"] not in formats
 
@@ -492,9 +504,6 @@ def neighbours(*allowed: str) -> Callable[[Node], Match]:
         return {"beside": ", ".join(map(repr, beside)), "last": last} if beside else False
 
     return find
-
-
-_DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def is_other_draft(node: Node) -> Match:
@@ -617,5 +626,3 @@ LACKS_EAGER: Limit[SentTool] = Limit(
     severity="ignored",
     pointer="/eager",
 )
-TWICE = Citation("https://github.com/continuedev/continue/issues/10200", inferred=True)
-"""Assumed consequence of two tools with the same name."""

@@ -40,9 +40,51 @@ __all__ = [
     "weak_spots",
 ]
 
-
 WORST: tuple[Severity, ...] = ("unsatisfiable", "refused", "ignored", "strict", "weak")
 """In the order of findings."""
+
+ADVICE = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use"
+VALIDATION = "https://json-schema.org/draft/2020-12/json-schema-validation"
+FEW = (
+    "https://platform.openai.com/docs/guides/function-calling#best-practices-for-defining-functions"
+)
+
+SHORTEST_DESCRIPTION = 15
+DEEPEST = 5
+MOST_ENUM = 50
+MOST_PARAMETERS = 20
+MOST_TOKENS = 2000
+MOST_TOOLS = 20
+MOST_NAMED = 8
+_ALIKE = 0.9
+_MOST_COMPARED = 200
+
+_VAGUE = frozenset(
+    (
+        *("data", "do_it", "doit", "do", "thing", "things", "stuff", "tool", "function", "func"),
+        *("call", "run", "execute", "process", "get", "set", "main", "test", "foo", "bar", "baz"),
+        *("action", "misc", "query", "input", "output", "value", "args", "params", "object"),
+        *("item", "info"),
+    )
+)
+_NUMBERED = re.compile(r"[a-z]{1,4}_?\d+|.{1,2}")
+_SEPARATORS = re.compile(r"[-_.]")
+_LOOKS = str.maketrans({"1": "l", "I": "l", "i": "l", "0": "o", "O": "o", "5": "s"})
+
+_OTHER_PROPERTIES = frozenset(("patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if"))
+"""Keywords that may define what `properties` does not."""
+
+_JSON_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
+
+_LETTERS = 3.5
 
 
 @dataclass(frozen=True)
@@ -189,35 +231,6 @@ def of_group(tools: Sequence[Tool], provider: str) -> list[Finding]:
 # Finds what models mishandle in a tool or a set of tools, with any provider. Advice only.
 
 
-ADVICE = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use"
-VALIDATION = "https://json-schema.org/draft/2020-12/json-schema-validation"
-FEW = (
-    "https://platform.openai.com/docs/guides/function-calling#best-practices-for-defining-functions"
-)
-
-SHORTEST_DESCRIPTION = 15
-DEEPEST = 5
-MOST_ENUM = 50
-MOST_PARAMETERS = 20
-MOST_TOKENS = 2000
-MOST_TOOLS = 20
-MOST_NAMED = 8
-_ALIKE = 0.9
-_MOST_COMPARED = 200
-
-_VAGUE = frozenset(
-    (
-        *("data", "do_it", "doit", "do", "thing", "things", "stuff", "tool", "function", "func"),
-        *("call", "run", "execute", "process", "get", "set", "main", "test", "foo", "bar", "baz"),
-        *("action", "misc", "query", "input", "output", "value", "args", "params", "object"),
-        *("item", "info"),
-    )
-)
-_NUMBERED = re.compile(r"[a-z]{1,4}_?\d+|.{1,2}")
-_SEPARATORS = re.compile(r"[-_.]")
-_LOOKS = str.maketrans({"1": "l", "I": "l", "i": "l", "0": "o", "O": "o", "5": "s"})
-
-
 def weak_spots(tool: Tool) -> list[Finding]:
     """What no call can satisfy, and the weak spots of one tool."""
     result = [*_of_name(tool), *_of_description(tool)]
@@ -310,20 +323,6 @@ def _of_node(node: Node) -> Iterator[Finding]:
         )
         yield _weak(message + "with a check in the tool works better.", _where(node))
     yield from _mismatches(node)
-
-
-_OTHER_PROPERTIES = frozenset(("patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if"))
-"""Keywords that may define what `properties` does not."""
-
-_JSON_TYPES: Mapping[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
-    "null": (type(None),),
-}
 
 
 def _contradictions(schema: Mapping[str, Any]) -> Iterator[Finding]:
@@ -451,9 +450,6 @@ def too_many(tools: Sequence[Tool]) -> Iterator[Finding]:
 
 
 # Estimates how many tokens a tool takes in every request, without a tokenizer.
-
-
-_LETTERS = 3.5
 
 
 def estimate_tokens(tool: Tool, protocol: str) -> int:

@@ -86,7 +86,10 @@ def in_own_words(protocol: str, request: ModelRequest) -> ModelRequest:
 
 def check_params(protocol: str, params: Mapping[str, Any]) -> None:
     """BadInput if a request of `protocol` cannot have these parameters."""
-    in_own_words(protocol, ModelRequest("", "", (), (), ToolChoice(), params))
+    in_own_words(
+        protocol,
+        ModelRequest("", system="", messages=(), tools=(), choice=ToolChoice(), params=params),
+    )
 
 
 def supported_params(

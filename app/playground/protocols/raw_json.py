@@ -23,6 +23,41 @@ from playground.secrets.redaction import SHORTEST
 _MOST_DIGITS = 4000
 """int() refuses more than 4300 digits; such a number stays text."""
 
+BLANK = " \t\r\n"
+
+_DIGITS = 200
+"""A number with fewer digits and an exponent of at most two digits is finite."""
+
+_SMALL_E, _LARGE_E = re.compile(r"e\+?[0-9]{3}"), re.compile(r"E\+?[0-9]{3}")
+"""The beginning of larger exponents; separate, because a search for a literal is fast."""
+
+_DIGIT = re.compile(r"[0-9]")
+
+_STARS = re.compile(r"\*+")
+
+_LET_THROUGH = re.compile(r".{1,40}?(?=\*)", re.DOTALL)
+"""The unstarred beginning of a secret that came in pieces: three characters, possibly escaped."""
+
+_MOST_TOUCHING = 8
+"""Most adjacent secrets, each with its first characters and then stars."""
+
+_SURE = 16
+"""So many equal characters after a secret prove that it ended before them."""
+
+Path = tuple[str | int, ...]
+
+Changes = Mapping[Path, str | None]
+"""The JSON text of the new value at a path; None removes the value."""
+
+_LINE_ENDS = {
+    ord("\n"): " ",
+    ord("\r"): " ",
+    0x85: "\\u0085",
+    0x2028: "\\u2028",
+    0x2029: "\\u2029",
+}
+"""Outside strings a line end is whitespace; inside, only the last three can occur."""
+
 
 def _integer(digits: str) -> Any:
     return int(digits) if len(digits) < _MOST_DIGITS else digits
@@ -34,13 +69,6 @@ def _number(digits: str) -> Any:
 
 
 DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_number, parse_constant=lambda _: None)
-BLANK = " \t\r\n"
-
-_DIGITS = 200
-"""A number with fewer digits and an exponent of at most two digits is finite."""
-_SMALL_E, _LARGE_E = re.compile(r"e\+?[0-9]{3}"), re.compile(r"E\+?[0-9]{3}")
-"""The beginning of larger exponents; separate, because a search for a literal is fast."""
-_DIGIT = re.compile(r"[0-9]")
 
 
 def parse_json(text: str) -> Any:
@@ -148,15 +176,6 @@ def _covers(pieces: str, text: str) -> bool:
     return end_of(pieces, text, escaped=True) == len(text)
 
 
-_STARS = re.compile(r"\*+")
-_LET_THROUGH = re.compile(r".{1,40}?(?=\*)", re.DOTALL)
-"""The unstarred beginning of a secret that came in pieces: three characters, possibly escaped."""
-_MOST_TOUCHING = 8
-"""Most adjacent secrets, each with its first characters and then stars."""
-_SURE = 16
-"""So many equal characters after a secret prove that it ended before them."""
-
-
 def end_of(pieces: str, text: str, *, escaped: bool = False) -> int:
     """The position up to which `text` equals the joined `pieces`, -1 if they differ.
 
@@ -237,12 +256,6 @@ def whole_characters(text: str) -> str:
     return text
 
 
-Path = tuple[str | int, ...]
-
-Changes = Mapping[Path, str | None]
-"""The JSON text of the new value at a path; None removes the value."""
-
-
 class _Member(NamedTuple):
     """A member of an object, or an element: `start` is the start of its name (or value)."""
 
@@ -311,16 +324,6 @@ def _members(text: str, start: int) -> Sequence[_Member]:
         if text[at] == ",":
             at = skip_blanks(text, at + 1)
     return members
-
-
-_LINE_ENDS = {
-    ord("\n"): " ",
-    ord("\r"): " ",
-    0x85: "\\u0085",
-    0x2028: "\\u2028",
-    0x2029: "\\u2029",
-}
-"""Outside strings a line end is whitespace; inside, only the last three can occur."""
 
 
 def one_line(text: str) -> str:

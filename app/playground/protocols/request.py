@@ -26,6 +26,34 @@ Body = Mapping[str, Any]
 Position = tuple[str | int, ...]
 """The position of an item in the body: ("messages", 3, "content", 0)."""
 
+_DATA = re.compile(r"data:(image/(?:png|jpeg|webp|gif));base64,([A-Za-z0-9+/=]+)", re.ASCII)
+
+_FAILURE = re.compile(r"\s*(?:error\b|\{\s*\"(?:error|is_error)\")", re.I)
+
+SYSTEM_ROLES = ("system", "developer")
+
+_SHOWN = ("type", "text", "source", "image_url", "inlineData", "inline_data")
+"""Members of a text or image piece that are represented."""
+
+_NOT_OURS: Mapping[Runner | None, str] = {
+    "provider": "tools that the provider runs are not imported.",
+    "client": "tools that the client runs without a schema of them are not imported.",
+    "either": "tools without a schema are not imported.",
+    None: "tools of that type are not supported here.",
+}
+
+_CHOSEN = frozenset(("", "function", "custom", "tool", "auto", "any", "required", "none"))
+"""Types of choices among the request's own tools, of any server."""
+
+MARK = "cache_control"
+BlockKind = Literal["tool", "system", "message"]
+
+KINDS: Sequence[BlockKind] = ("tool", "system", "message")
+
+SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
+MESSAGES = ("messages", "input", "contents")
+_DECLARED = ("functionDeclarations", "function_declarations")
+
 
 @dataclass(frozen=True)
 class PromptMessage:
@@ -91,9 +119,6 @@ class RequestSetup:
     params: Mapping[str, Any] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict)
     stream: bool = False
-
-
-_DATA = re.compile(r"data:(image/(?:png|jpeg|webp|gif));base64,([A-Za-z0-9+/=]+)", re.ASCII)
 
 
 def image_of(url: object) -> Content | None:
@@ -224,9 +249,6 @@ def model_request(
     )
 
 
-_FAILURE = re.compile(r"\s*(?:error\b|\{\s*\"(?:error|is_error)\")", re.I)
-
-
 @dataclass
 class _Conversation:
     """The messages added so far. `open_calls` have no result yet; `given_ids` are made-up ids of
@@ -307,11 +329,6 @@ def _images_by_address(form: Mapping[str, Any]) -> Iterator[Content]:
     for piece in form.get("pieces", ()):
         if piece.get("other", {}).get("type") in ("image", "image_url", "input_image"):
             yield Content("image")
-
-
-SYSTEM_ROLES = ("system", "developer")
-_SHOWN = ("type", "text", "source", "image_url", "inlineData", "inline_data")
-"""Members of a text or image piece that are represented."""
 
 
 def _other_members(body: Body) -> dict[str, Any]:
@@ -409,16 +426,6 @@ def openai_choice(body: Body, notes: RequestNotes) -> ToolChoice:
     return ToolChoice(parallel=parallel)
 
 
-_NOT_OURS: Mapping[Runner | None, str] = {
-    "provider": "tools that the provider runs are not imported.",
-    "client": "tools that the client runs without a schema of them are not imported.",
-    "either": "tools without a schema are not imported.",
-    None: "tools of that type are not supported here.",
-}
-_CHOSEN = frozenset(("", "function", "custom", "tool", "auto", "any", "required", "none"))
-"""Types of choices among the request's own tools, of any server."""
-
-
 def _not_ours(kind: str) -> str:
     return _NOT_OURS[runner_of_type(kind)]
 
@@ -440,15 +447,6 @@ def _name(choice: Body) -> str:
 # Differences of a request from the previous one, block by block, in the order of providers' prompt
 # caches: tools, system prompt, messages.
 # https://platform.claude.com/docs/en/build-with-claude/prompt-caching
-
-MARK = "cache_control"
-BlockKind = Literal["tool", "system", "message"]
-
-KINDS: Sequence[BlockKind] = ("tool", "system", "message")
-
-SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
-MESSAGES = ("messages", "input", "contents")
-_DECLARED = ("functionDeclarations", "function_declarations")
 
 
 @dataclass(frozen=True)
@@ -529,13 +527,13 @@ def request_changes(before: RequestSent, now: RequestSent) -> RequestChanges | N
             first = _difference(old_blocks[same:], new_blocks[same:])
     return RequestChanges(
         first,
-        [name for name in tools[1] if name not in tools[0]],
-        [name for name in tools[0] if name not in tools[1]],
-        [name for name, text in tools[1].items() if tools[0].get(name, text) != text],
-        (_count(was), _count(has)),
-        same,
-        (_marks(was), _marks(has)),
-        json_changes(_settings(old, before), _settings(new, now)) or (),
+        came=[name for name in tools[1] if name not in tools[0]],
+        went=[name for name in tools[0] if name not in tools[1]],
+        altered=[name for name, text in tools[1].items() if tools[0].get(name, text) != text],
+        messages=(_count(was), _count(has)),
+        same=same,
+        marks=(_marks(was), _marks(has)),
+        settings=json_changes(_settings(old, before), _settings(new, now)) or (),
     )
 
 

@@ -42,6 +42,16 @@ from playground.schema.schema_checks import Place, all_subschemas, pointer
 STRICT_PROTOCOLS = tuple(name for name in PROTOCOLS if FACTS[name].strict is None)
 _UNCHANGED = "Nothing was changed"
 
+_FOLDED = ("allOf", "oneOf")
+"""Keywords that are preserved in another form."""
+
+_ANYTHING = ("string", "number", "boolean", "null")
+_ROOT_ONLY = ("anyOf", "oneOf", "enum", "const")
+_DEFINITIONS = ("$defs", "definitions")
+
+_NULL = {"type": "null"}
+_MOST_CHOICES = 20
+
 
 @dataclass(frozen=True)
 class Rewrite:
@@ -157,13 +167,6 @@ def _rewrite(
 
 
 # Strict mode requires closed objects with all properties required, and few keywords.
-
-
-_FOLDED = ("allOf", "oneOf")
-"""Keywords that are preserved in another form."""
-_ANYTHING = ("string", "number", "boolean", "null")
-_ROOT_ONLY = ("anyOf", "oneOf", "enum", "const")
-_DEFINITIONS = ("$defs", "definitions")
 
 
 class Strict:
@@ -370,9 +373,6 @@ def _has_ref_beside(schema: Mapping[str, Any]) -> bool:
 
 # Gemini's own `parameters`, a subset of OpenAPI's schemas: no refs, one type each, strings in
 # enums, nothing beside an anyOf.
-
-_NULL = {"type": "null"}
-_MOST_CHOICES = 20
 
 
 class Gemini:

@@ -24,6 +24,19 @@ _MINS, _MAXS = ("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")
 _LEAST = (*_MINS, "minLength", "minItems", "minProperties")
 _MOST = (*_MAXS, "maxLength", "maxItems", "maxProperties")
 
+_ODD = (
+    *("additionalProperties", "unevaluatedProperties", "unevaluatedItems", "items"),
+    *("prefixItems", "patternProperties", "if", "then", "else", "contains", "$ref"),
+    *("additionalItems", "minContains", "maxContains"),
+)
+"""Keywords whose meaning depends on others."""
+
+_BESIDE = ("title", "description", "$schema", "$id", "$comment", "examples", "anyOf")
+
+MOST_NODES = 20_000
+_OLD = ("draft-04", "draft-06", "draft-07")
+_DEFINITIONS = ("$defs", "definitions")
+
 
 class Losses:
     """Sentences about lost meaning, in order, without repetition; `refused` are lint's sentences
@@ -234,14 +247,6 @@ def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]
     return whole
 
 
-_ODD = (
-    *("additionalProperties", "unevaluatedProperties", "unevaluatedItems", "items"),
-    *("prefixItems", "patternProperties", "if", "then", "else", "contains", "$ref"),
-    *("additionalItems", "minContains", "maxContains"),
-)
-"""Keywords whose meaning depends on others."""
-
-
 def _mixes(schema: Mapping[str, Any]) -> bool:
     return any(key in schema for key in _ODD)
 
@@ -289,9 +294,6 @@ def branches_of(schema: Any, keyword: str) -> Iterator[Any]:
     yield from several if isinstance(several, list) else ()
 
 
-_BESIDE = ("title", "description", "$schema", "$id", "$comment", "examples", "anyOf")
-
-
 def spread_any_of(node: dict[str, Any], losses: Losses, place: Place) -> list[Any]:
     """The choices of `anyOf`, into each of which the neighbours are moved from `node`: they apply
     to all."""
@@ -309,11 +311,6 @@ def spread_any_of(node: dict[str, Any], losses: Losses, place: Place) -> list[An
 
 
 # Replaces every `$ref` by its target, if that ends and does not grow too large.
-
-
-MOST_NODES = 20_000
-_OLD = ("draft-04", "draft-06", "draft-07")
-_DEFINITIONS = ("$defs", "definitions")
 
 
 class SchemaTooLarge(Exception):

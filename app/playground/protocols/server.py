@@ -23,6 +23,16 @@ from playground.core.messages import ModelRequest, arguments_object
 
 BlockKind = Literal["thinking", "text", "call"]
 
+Tag = Literal[
+    "start", "text", "args", "other", "finish", "marker", "body", "slow", "cut", "reset", "stall"
+]
+
+FIRST_TOKEN_S = (0.25, 0.40)
+DELTA_S = (0.012, 0.025)
+PIECE = (3, 8)
+
+_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz123456789"
+
 
 @dataclass(frozen=True)
 class ReplyBlock:
@@ -87,15 +97,6 @@ def shorten(reply: ModelReply, most: int | None) -> ModelReply:
 
 
 # Sending: frames, refusals, and the interface of each protocol's server end.
-
-
-Tag = Literal[
-    "start", "text", "args", "other", "finish", "marker", "body", "slow", "cut", "reset", "stall"
-]
-
-FIRST_TOKEN_S = (0.25, 0.40)
-DELTA_S = (0.012, 0.025)
-PIECE = (3, 8)
 
 
 @dataclass(frozen=True)
@@ -189,9 +190,6 @@ class IdSource:
 
     def chance(self) -> Random:
         return Random(self.seed)
-
-
-_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz123456789"
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,17 @@ _OF_PARTS = frozenset(
 _READABLE_LIMIT = 64_000
 _PREFIX_LENGTH = 400
 
+MOST = 500
+"""The maximum number of rows shown; if there are more, their number is stated."""
+
+BESIDE = 5
+"""Alternatives shown per token."""
+
+MOST_SOURCES = 200
+_DEPTH = 12
+_OUTER = ("type", "id", "status", "name", "caller", "call_id", "tool_use_id", "item_id")
+_CITED = ("citations", "annotations", "groundingMetadata", "citationMetadata")
+
 
 def drawn(view: View, block_id: str) -> Drawn:
     """(template, values) of a block; NotFound if the session has no block of that id."""
@@ -302,13 +313,6 @@ def _runs(segment: Segment) -> bool:
 # https://ai.google.dev/api/generate-content#LogprobsResult
 
 
-MOST = 500
-"""The maximum number of rows shown; if there are more, their number is stated."""
-
-BESIDE = 5
-"""Alternatives shown per token."""
-
-
 @dataclass(frozen=True)
 class TokenOdds:
     """A token, its probability in percent (`97.3`), and its alternatives."""
@@ -374,12 +378,6 @@ def _percent(entry: Mapping[str, Any]) -> str:
 
 # A part's data besides its text: sealed thoughts, server calls, sources. Read from the provider
 # blocks that codecs store in `meta`, by shape and not by protocol.
-
-
-MOST_SOURCES = 200
-_DEPTH = 12
-_OUTER = ("type", "id", "status", "name", "caller", "call_id", "tool_use_id", "item_id")
-_CITED = ("citations", "annotations", "groundingMetadata", "citationMetadata")
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,12 @@ Grow = tuple[str, int, int, str, int, str] | tuple[str, int, int, str, int, str,
 blocks of Markdown were completed, their HTML is the last item, and the text is what follows them.
 """
 
+_PART = re.compile(r"(?:call|part|text|sofar|prefix|doubt|progress|output|print)-([0-9]+)-([0-9]+)")
+
+_RANK = {"new": 0, "changed": 1, "grown": 2}
+_STATE = ("head", "dock", "list", "pause")
+_RUN = ("head", "dock", "bar", "list", "pause")
+
 
 @dataclass(frozen=True)
 class Touch:
@@ -134,9 +140,6 @@ def _shown(session: Session, touches: Iterable[Touch], most: Most) -> Iterator[T
             yield touch
         else:
             yield Touch(f"more-{match[1]}", "changed")
-
-
-_PART = re.compile(r"(?:call|part|text|sofar|prefix|doubt|progress|output|print)-([0-9]+)-([0-9]+)")
 
 
 def pieces(touches: Iterable[Touch]) -> list[Touch]:
@@ -247,11 +250,6 @@ def ancestors(block_id: str) -> Iterator[str]:
             yield from (f"wire-{number}", "wire")
         case "wire" if number:
             yield "wire"
-
-
-_RANK = {"new": 0, "changed": 1, "grown": 2}
-_STATE = ("head", "dock", "list", "pause")
-_RUN = ("head", "dock", "bar", "list", "pause")
 
 
 def _touched(logged: Logged, session: Session, most: Most) -> Iterator[Touch]:

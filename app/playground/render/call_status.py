@@ -15,6 +15,11 @@ from playground.core.faults import fault
 from playground.core.session import Call, Session, Task, Turn, held
 from playground.render.filters import duration, plural
 
+NOTABLE_MS = 250
+"""A shorter wait with no call before it is the program's own overhead and is not shown."""
+
+Outcome = Literal["", "live", "ran", "failed"]
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -268,10 +273,6 @@ def _waited(turn: Turn, call: Call) -> str:
     return f"{duration(took)} for a free slot." if took >= NOTABLE_MS else ""
 
 
-NOTABLE_MS = 250
-"""A shorter wait with no call before it is the program's own overhead and is not shown."""
-
-
 def _ended(call: Call, took_ms: int) -> str:
     result = call.result
     what = "an error" if result is not None and result.is_error else "a result"
@@ -286,9 +287,6 @@ def _ended(call: Call, took_ms: int) -> str:
 
 # A running call, in its turn or in the background, and its printed output. The numbers are those of
 # the log; the page counts the time it has run so far.
-
-
-Outcome = Literal["", "live", "ran", "failed"]
 
 
 def task_of(session: Session, call: Call) -> Task | None:

@@ -40,6 +40,17 @@ from playground.schema.validate import check_call
 Tone = Literal["", "live", "ran", "waiting", "failed"]
 Lead = Literal["", "run", "edit", "answer"]
 
+STARS = re.compile(r"\*{8}")
+"""The stars of a redacted secret; no secret is shorter (secrets/redaction.py)."""
+
+MOST_EDITED = 100_000
+"""The maximum length in characters of a result that can be edited on its card."""
+
+RUN_BY_CLIENT = ("computer_call", "local_shell_call", "shell_call", "apply_patch_call")
+"""Items of OpenAI's Responses that a client runs, but that are not function calls."""
+
+STREAMS = ("text/event-stream", "application/x-ndjson")
+
 
 @dataclass(frozen=True)
 class ProblemRow:
@@ -573,10 +584,6 @@ def _fault_effect(session: Session, call: Call, row: Fault) -> str:
 # that client waits, and the effect of an edit.
 
 
-STARS = re.compile(r"\*{8}")
-"""The stars of a redacted secret; no secret is shorter (secrets/redaction.py)."""
-
-
 @dataclass(frozen=True)
 class HeldNotice:
     """`agent` is the client's name at the beginning of a sentence. `line` says what happens to the
@@ -658,10 +665,6 @@ class HeldResult:
     offered: bool = False
 
 
-MOST_EDITED = 100_000
-"""The maximum length in characters of a result that can be edited on its card."""
-
-
 def held_result(view: View, call: Call) -> HeldResult | None:
     """The notice while the result of `call` has not been sent to the provider."""
     result = call.real
@@ -692,10 +695,6 @@ def held_result(view: View, call: Call) -> HeldResult | None:
         pictures=any(piece.type == "image" for piece in result.content),
         offered=view.acts,
     )
-
-
-RUN_BY_CLIENT = ("computer_call", "local_shell_call", "shell_call", "apply_patch_call")
-"""Items of OpenAI's Responses that a client runs, but that are not function calls."""
 
 
 def unheld_words(turn: Turn) -> str:
@@ -752,6 +751,3 @@ def _waits_s(view: View, turn: Turn) -> float | None:
 def _is_stream(turn: Turn) -> bool:
     headers = turn.response.headers if turn.response is not None else {}
     return headers.get("content-type", "").lower().startswith(STREAMS)
-
-
-STREAMS = ("text/event-stream", "application/x-ndjson")

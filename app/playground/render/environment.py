@@ -22,6 +22,8 @@ from playground.render.paging import beginning, beyond, closed, first_seq, porti
 from playground.render.view import by_age, fold_agents
 from playground.render.wire_rows import TOLD
 
+PICTURE = re.compile(r'url\("([a-z]+\.svg)"\)')
+
 
 def environment(folder: Path, *, reload: bool = False) -> Environment:
     """The environment over the templates in `folder`; `reload` reads changed files again."""
@@ -67,9 +69,6 @@ def _visible(value: Any) -> Any:
     if isinstance(value, str) and not isinstance(value, Markup):
         return filters.shown(value)
     return value
-
-
-PICTURE = re.compile(r'url\("([a-z]+\.svg)"\)')
 
 
 def join_styles(folder: Path, names: Iterable[str]) -> str:

@@ -35,6 +35,18 @@ _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Cs", "Zl", "Zp"})
 _MARKDOWN_LIMIT = 100_000
 _WIDTH = 72
 
+_TAGS = {
+    *("p", "br", "hr", "strong", "em", "s", "code", "pre", "blockquote", "ul", "ol", "li", "a"),
+    *("h1", "h2", "h3", "h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td"),
+}
+_SCHEMES = {"http", "https", "mailto"}
+
+_ADDED = re.compile(r"^<([a-z][a-z0-9]*(?:[-_][a-z0-9]+)+)>", re.MULTILINE)
+_MOST_OPEN = 20
+
+_MOST_SAID = 600
+"""Characters of a system message from an agent that are shown unfolded."""
+
 
 def shown(text: str) -> str:
     """`text` with every hidden, bidi, control, tag or unassigned character as a visible escape.
@@ -190,13 +202,6 @@ def plural(count: int, noun: str, nouns: str = "") -> str:
     return f"{count} {noun if count == 1 else nouns or noun + 's'}"
 
 
-_TAGS = {
-    *("p", "br", "hr", "strong", "em", "s", "code", "pre", "blockquote", "ul", "ol", "li", "a"),
-    *("h1", "h2", "h3", "h4", "h5", "h6", "table", "thead", "tbody", "tr", "th", "td"),
-}
-_SCHEMES = {"http", "https", "mailto"}
-
-
 @lru_cache
 def _commonmark() -> MarkdownIt:
     # Without the image rule `![alt](src)` is a link: nothing is fetched unless it is clicked.
@@ -244,14 +249,6 @@ def _host(url: str) -> str:
     except ValueError:
         return "unreadable address"
     return parts.netloc or parts.path
-
-
-_ADDED = re.compile(r"^<([a-z][a-z0-9]*(?:[-_][a-z0-9]+)+)>", re.MULTILINE)
-_MOST_OPEN = 20
-
-
-_MOST_SAID = 600
-"""Characters of a system message from an agent that are shown unfolded."""
 
 
 def added_pieces(text: str, role: str = "user") -> list[tuple[str, str]]:

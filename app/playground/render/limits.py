@@ -174,7 +174,14 @@ def pause(session: Session) -> Pause | None:
         raises, field = _RAISED.get(session.paused, ("", None))
         value = _raised(session, raises, field) if field is not None else ""
         forgives = session.paused == "error"
-        return Pause(title, sentence, raises if value else "", value, field, forgives)
+        return Pause(
+            title,
+            sentence=sentence,
+            raises=raises if value else "",
+            value=value,
+            field=field,
+            forgives=forgives,
+        )
     still_open = session.standing.of("undone") if session.stopped else []
     if not still_open or session.tapped is not None:
         return None

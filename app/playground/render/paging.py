@@ -36,6 +36,43 @@ _UPTO = re.compile(r"([a-z]+-[0-9]{1,9}-[0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
 Upto = Mapping[str, int]
 """By block id: how many characters of its text are shown, if not the first portion."""
 
+CLOSED, LINE = 4_096, 8_192
+"""A piece of a streaming text is closed at the first line end after CLOSED characters, or after
+LINE characters without one: a browser lays out and draws closed pieces separately."""
+
+_FENCE = re.compile(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})")
+_ITEM = re.compile(r" {0,3}(?:[-+*]|[0-9]{1,9}[.)])(?:\s|$)")
+
+_READ: dict[int, tuple[ref[Part], TextBlocks, int]] = {}
+"""By the id of a streaming part: how many of its pieces were read, and the resulting blocks."""
+
+PROSE = ("text", "refusal")
+"""Kinds of parts rendered as Markdown."""
+
+CARDS = 100
+"""Calls of a turn that are shown at first and added by each click."""
+
+MOST_TURNS = 100
+"""The maximum number of turns in the `shown` parameter of an address."""
+
+SESSION = 0
+"""Denotes the session in place of a turn number: its turns are counted, not calls."""
+
+_SHOWN = re.compile(r"(0|[1-9][0-9]{0,8})\.([1-9][0-9]{0,5})", re.ASCII)
+
+Shown = Mapping[int, int]
+"""By turn number: how many of its calls are shown, if not CARDS; for SESSION, how many of its last
+turns a page has at first, if not TURNS."""
+
+Most = Callable[[int], int]
+"""The number of calls shown, by turn number."""
+
+TURNS = 30
+"""Turns of the flow, with their prompts, that a page has at first."""
+
+SECTIONS = 2
+"""Sections of the wire that a page has at first; rows of others are loaded when opened."""
+
 
 @dataclass(frozen=True)
 class Portion:
@@ -60,12 +97,12 @@ def portion(view: View, block_id: str, text: str, first: int = PORTION) -> Porti
     count = view.upto.get(block_id, first)
     of = _key(text) if view.live and len(text) > first else ""
     if not view.live or block_id in view.expanded or len(text) <= count:
-        return Portion(text, 0, 0, chosen, (), of)
+        return Portion(text, rest=0, next=0, chosen=chosen, ways=(), of=of)
     rest = len(text) - count
     step = min(rest, PORTION)
     asked = [("next", count + step), ("all", len(text))] if step < rest else [("all", len(text))]
     ways = tuple((name, *_queries(view, block_id, upto)) for name, upto in asked)
-    return Portion(text[:count], rest, step, chosen, ways, of)
+    return Portion(text[:count], rest=rest, next=step, chosen=chosen, ways=ways, of=of)
 
 
 def beyond(view: View, part: Part) -> bool:
@@ -76,11 +113,6 @@ def beyond(view: View, part: Part) -> bool:
 def beginning(view: View, part: Part) -> str:
     """The shown part of a streaming text."""
     return part.text[:PORTION] if beyond(view, part) else part.text
-
-
-CLOSED, LINE = 4_096, 8_192
-"""A piece of a streaming text is closed at the first line end after CLOSED characters, or after
-LINE characters without one: a browser lays out and draws closed pieces separately."""
 
 
 def closed(text: str) -> list[str]:
@@ -101,10 +133,6 @@ def closed(text: str) -> list[str]:
 # shown as plain text. Completeness depends only on the text so far, so that a page and its frames
 # agree: a line of text after a blank line ends the block before it, except a list, which continues
 # with further items, and a code fence, which ends where it is closed.
-
-
-_FENCE = re.compile(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})")
-_ITEM = re.compile(r" {0,3}(?:[-+*]|[0-9]{1,9}[.)])(?:\s|$)")
 
 
 class TextBlocks:
@@ -171,10 +199,6 @@ class TextBlocks:
         self._full = self._blank = self._listed = False
 
 
-_READ: dict[int, tuple[ref[Part], TextBlocks, int]] = {}
-"""By the id of a streaming part: how many of its pieces were read, and the resulting blocks."""
-
-
 def text_blocks(part: Part) -> TextBlocks:
     """The blocks of a streaming part, shared by all readers: its text is read once."""
     whose, blocks, read = _READ.get(id(part), (ref(part), TextBlocks(), 0))
@@ -199,10 +223,6 @@ def streamed(view: View, part: Part) -> tuple[Sequence[Markup], str]:
     else:
         blocks = text_blocks(part)
     return [html for _, html in blocks.done], blocks.open
-
-
-PROSE = ("text", "refusal")
-"""Kinds of parts rendered as Markdown."""
 
 
 def so_far(length: int) -> int:
@@ -236,25 +256,6 @@ def upto_from(text: str) -> Upto:
 # Turns with many calls: a hundred calls at first, another hundred with each click. The selection is
 # part of the address of a page and of its stream (`shown=TURN.CALLS,...`), so that a page, its
 # stream and the reloaded page agree. Everything in a turn after its last shown call is hidden, too.
-
-
-CARDS = 100
-"""Calls of a turn that are shown at first and added by each click."""
-
-MOST_TURNS = 100
-"""The maximum number of turns in the `shown` parameter of an address."""
-
-SESSION = 0
-"""Denotes the session in place of a turn number: its turns are counted, not calls."""
-
-_SHOWN = re.compile(r"(0|[1-9][0-9]{0,8})\.([1-9][0-9]{0,5})", re.ASCII)
-
-Shown = Mapping[int, int]
-"""By turn number: how many of its calls are shown, if not CARDS; for SESSION, how many of its last
-turns a page has at first, if not TURNS."""
-
-Most = Callable[[int], int]
-"""The number of calls shown, by turn number."""
 
 
 def everything(number: int) -> int:
@@ -312,13 +313,6 @@ def query_of(block_id: str) -> str:
 # earlier block is represented by an empty element with its id (templates/_later.html); the block is
 # loaded when it comes into view, when a link leads into it, or when it changes (static/later.js). A
 # block requested by its id is always drawn. A replay, a column and a file have all blocks at once.
-
-
-TURNS = 30
-"""Turns of the flow, with their prompts, that a page has at first."""
-
-SECTIONS = 2
-"""Sections of the wire that a page has at first; rows of others are loaded when opened."""
 
 
 def first_seq(view: View) -> int:

@@ -34,6 +34,41 @@ IDLE_MS = 500
 PERSON_MS = 3000
 """The remaining time of a user's decision."""
 
+MOST_LANES = 6
+"""Further segments share the last one."""
+
+MOST_ROWS = 60
+"""The list next to the bar has only the last rows."""
+
+WIDTH, HEIGHT = 1000.0, 20.0
+"""The size of the drawing, in its own units; the page stretches it."""
+
+PERSON = 8.0
+"""The height of the row of the user, if there is one."""
+
+_GAP = 0.8
+
+OPEN = 8.0
+"""The minimum width of a running call: the next event redraws the bar, and it grows."""
+
+_WORDS: Mapping[SegmentKind, str] = {
+    "waiting": "waiting for the model",
+    "thinking": "thinking",
+    "text": "text",
+    "arguments": "writing arguments",
+    "tool": "runs",
+    "person": "waiting for your decision",
+}
+
+Chunks = Mapping[int, Sequence[tuple[int, bytes]]]
+"""By recording: (Unix ms, bytes) in order of arrival."""
+
+Piece = tuple[int, int, bytes]
+"""(recording, Unix ms, bytes)."""
+
+MarkKind = Literal["prompt", "turn", "call", "error"]
+KINDS: tuple[MarkKind, ...] = ("prompt", "turn", "call", "error")
+
 
 @dataclass(frozen=True)
 class Segment:
@@ -112,7 +147,15 @@ def segments(session: Session, on: Clock, until_ms: int = 0) -> tuple[Segment, .
     """Every named stretch of time, in order of its start; stretches may overlap."""
     now = max(_latest(session), until_ms)
     person = [
-        _segment("person", on, start, end, call_block(call.id), call.name, call.id)
+        _segment(
+            "person",
+            on=on,
+            start=start,
+            end=end,
+            block=call_block(call.id),
+            name=call.name,
+            call=call.id,
+        )
         for call, start, end in _decisions(session, now)
     ]
     busy = [segment for turn in session.turns for segment in _turn_segments(turn, on, now)]
@@ -155,12 +198,30 @@ def _turn_segments(turn: Turn, on: Clock, now: int) -> Iterator[Segment]:
         call_id = f"{turn.number}.{part.index}" if is_call else ""
         still = next_ms is None and not part.ended and turn.open
         kind = _kind(part)
-        yield _segment(kind, on, part.started_ms, end, block, part.name, call_id, still=still)
+        yield _segment(
+            kind,
+            on=on,
+            start=part.started_ms,
+            end=end,
+            block=block,
+            name=part.name,
+            call=call_id,
+            still=still,
+        )
     for call in turn.calls:
         if call.started_ms is not None:
             end = call.ended_ms if call.ended_ms is not None else now
             block, still = call_block(call.id), call.status == "running" and not call.result_held
-            yield _segment("tool", on, call.started_ms, end, block, call.name, call.id, still=still)
+            yield _segment(
+                "tool",
+                on=on,
+                start=call.started_ms,
+                end=end,
+                block=block,
+                name=call.name,
+                call=call.id,
+                still=still,
+            )
 
 
 def _segment(
@@ -175,7 +236,16 @@ def _segment(
     still: bool = False,
 ) -> Segment:
     """Converts times in Unix ms."""
-    return Segment(kind, on.at(start), on.at(end), block, max(end - start, 0), name, call, still)
+    return Segment(
+        kind,
+        start_ms=on.at(start),
+        end_ms=on.at(end),
+        block=block,
+        took_ms=max(end - start, 0),
+        name=name,
+        call=call,
+        open=still,
+    )
 
 
 def _latest(session: Session) -> int:
@@ -242,29 +312,6 @@ def _coverage(joints: list[int], spans: list[tuple[int, int]]) -> list[bool]:
 
 
 # The drawn time bar: the place of each segment and its words.
-
-
-MOST_LANES = 6
-"""Further segments share the last one."""
-MOST_ROWS = 60
-"""The list next to the bar has only the last rows."""
-
-WIDTH, HEIGHT = 1000.0, 20.0
-"""The size of the drawing, in its own units; the page stretches it."""
-PERSON = 8.0
-"""The height of the row of the user, if there is one."""
-_GAP = 0.8
-OPEN = 8.0
-"""The minimum width of a running call: the next event redraws the bar, and it grows."""
-
-_WORDS: Mapping[SegmentKind, str] = {
-    "waiting": "waiting for the model",
-    "thinking": "thinking",
-    "text": "text",
-    "arguments": "writing arguments",
-    "tool": "runs",
-    "person": "waiting for your decision",
-}
 
 
 @dataclass(frozen=True)
@@ -337,14 +384,14 @@ def _bars(all_segments: Sequence[Segment], length_ms: int) -> Iterator[Bar]:
         words = words_of(segment)
         yield Bar(
             segment.kind,
-            segment.block,
-            words,
-            segment.start_ms,
-            segment.end_ms,
-            x,
-            y,
-            width,
-            height,
+            block=segment.block,
+            words=words,
+            start_ms=segment.start_ms,
+            end_ms=segment.end_ms,
+            x=x,
+            y=y,
+            width=width,
+            height=height,
         )
 
 
@@ -397,16 +444,6 @@ def _side_by_side(all_segments: Sequence[Segment]) -> Iterator[list[int]]:
 
 # The replay: all arrivals in one order, and the time of each. Position k is the page after the
 # first k arrivals, each an event of the log or a piece of a recording.
-
-
-Chunks = Mapping[int, Sequence[tuple[int, bytes]]]
-"""By recording: (Unix ms, bytes) in order of arrival."""
-
-Piece = tuple[int, int, bytes]
-"""(recording, Unix ms, bytes)."""
-
-MarkKind = Literal["prompt", "turn", "call", "error"]
-KINDS: tuple[MarkKind, ...] = ("prompt", "turn", "call", "error")
 
 
 @dataclass(frozen=True)
@@ -479,7 +516,9 @@ def played(recorded: Reel, position: int) -> Played:
         earlier, later = beside(recorded, position, kind)
         before |= {kind: earlier.seq} if earlier is not None else {}
         after |= {kind: later.seq} if later is not None else {}
-    return Played(recorded.whole, seq, last, recorded.ms(position), before, after)
+    return Played(
+        recorded.whole, seq=seq, last=last, ms=recorded.ms(position), before=before, after=after
+    )
 
 
 def beside(
@@ -508,7 +547,16 @@ def reel(session_id: str, log: Sequence[Logged], chunks: Chunks) -> Reel:
         if not first and isinstance(what, Logged) and isinstance(what.event, SessionStarted):
             first = len(arrivals)
     all_segments = segments(whole, on, whole.updated_ms)
-    return Reel(whole, on, all_segments, arrivals, at, seqs, tuple(_marks(arrivals)), first)
+    return Reel(
+        whole,
+        clock=on,
+        segments=all_segments,
+        arrivals=arrivals,
+        at=at,
+        seqs=seqs,
+        marks=tuple(_marks(arrivals)),
+        first=first,
+    )
 
 
 def _arrivals(log: Sequence[Logged], chunks: Chunks) -> Iterator[tuple[int, Logged | Piece]]:

@@ -22,6 +22,15 @@ from playground.render.replay_timeline import Played
 from playground.render.wire_rows import WireRows
 from playground.store.search import ExcerptPart
 
+SHOWN_ARGUMENTS = 16_000
+"""Characters of arguments a card shows; before a longer call runs, a user must open the rest."""
+
+DEEPEST = 3
+"""The maximum indentation of rows in the list; deeper ones are indented as far."""
+
+AGES = (("Last 24 hours", 86_400_000), ("Last 7 days", 604_800_000), ("Older", None))
+"""The sections of the list, and their maximum age in ms; the last has none."""
+
 
 @dataclass(frozen=True)
 class SessionRow:
@@ -221,14 +230,6 @@ def runnable_at_once(view: View) -> list[Call]:
     ]
 
 
-SHOWN_ARGUMENTS = 16_000
-"""Characters of arguments a card shows; before a longer call runs, a user must open the rest."""
-
-
-DEEPEST = 3
-"""The maximum indentation of rows in the list; deeper ones are indented as far."""
-
-
 def nest_forks(rows: Iterable[SessionRow]) -> list[tuple[SessionRow, int]]:
     """The rows, each fork below the row of its parent if that is listed, with its depth. A family
     takes the place of its first row."""
@@ -278,10 +279,6 @@ def fold_agents(rows: Iterable[SessionRow]) -> list[Fold]:
             below.setdefault(tops[row.id], []).append(row)
     shown = nest_forks(row for row in rows if tops[row.id] == row.id)
     return [Fold(row, depth, tuple(below.get(row.id, ()))) for row, depth in shown]
-
-
-AGES = (("Last 24 hours", 86_400_000), ("Last 7 days", 604_800_000), ("Older", None))
-"""The sections of the list, and their maximum age in ms; the last has none."""
 
 
 def by_age(rows: Iterable[SessionRow], now_ms: int) -> Sequence[tuple[str, Sequence[SessionRow]]]:

@@ -54,10 +54,8 @@ from playground.render.filters import number as grouped_number
 Tone = Literal["", "ran", "waiting", "failed"]
 Way = Literal["up", "down", "own"]
 
-
 TOLD = ("translation", "choice_fell_back", "history_changed", "history_left_out", "continued")
 """Codes of informational warnings; there is nothing to do about them."""
-
 
 SHOWN = 100
 """Rows a page shows of a section's beginning, the same number of its end, and adds with a click."""
@@ -67,6 +65,11 @@ RECENT = 4096
 date; for others all rows are scanned. An answer can have hundreds of thousands of rows."""
 
 _ARROWS: Mapping[Way, str] = {"up": "↑", "down": "↓", "own": "●"}
+
+_LIMIT = re.compile(
+    r"(?:anthropic-|x-)?ratelimit-(?:(limit|remaining|reset)-?(.*)|(.*?)-(limit|remaining|reset))"
+)
+_SECONDS = re.compile(r"\d+(?:\.\d+)?")
 
 
 @dataclass(slots=True)
@@ -249,7 +252,7 @@ class WireRows:
 
     def request(self, number: int, at_ms: int, method: str, url: str, size: int) -> None:
         """A request was sent. Sections must come in order, counted from 1; `size` in bytes."""
-        self._open(Section(number, "", method, url, size, at_ms))
+        self._open(Section(number, protocol="", method=method, url=url, size=size, sent_ms=at_ms))
 
     def feed(self, recording: int, at_ms: int, data: bytes) -> None:
         """Bytes of a response body, cut anywhere."""
@@ -292,11 +295,11 @@ class WireRows:
                 self._open(
                     Section(
                         event.recording,
-                        event.protocol,
-                        event.method,
-                        event.url,
-                        size,
-                        logged.at_ms,
+                        protocol=event.protocol,
+                        method=event.method,
+                        url=event.url,
+                        size=size,
+                        sent_ms=logged.at_ms,
                         sent=event.headers,
                     )
                 )
@@ -394,7 +397,14 @@ class WireRows:
             return
         at = at_ms - section.sent_ms
         row_label = section.labels.setdefault(row_label, row_label)
-        row = Row(len(section.rows), "down", row_label, at, frame.start, frame.end)
+        row = Row(
+            len(section.rows),
+            way="down",
+            label=row_label,
+            at_ms=at,
+            start=frame.start,
+            end=frame.end,
+        )
         section.starts.append(frame.start)
         section.wire_rows.append(row.number)
         self._add(section, row)
@@ -537,12 +547,6 @@ def state(status: int | None, measures: Measures, content_type: str) -> str:
     if measures.frames <= 1 and "json" in content_type and "nd" not in content_type:
         return "Not streamed: the answer is one JSON body."
     return ""
-
-
-_LIMIT = re.compile(
-    r"(?:anthropic-|x-)?ratelimit-(?:(limit|remaining|reset)-?(.*)|(.*?)-(limit|remaining|reset))"
-)
-_SECONDS = re.compile(r"\d+(?:\.\d+)?")
 
 
 def limits_said(headers: Mapping[str, str]) -> list[str]:

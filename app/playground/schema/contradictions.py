@@ -70,10 +70,15 @@ _SINCE: Mapping[str, tuple[str, ...]] = {
 }
 """The keywords that are read here, by the draft that brought them: an older one ignores them."""
 
-
 _FALSE: Mapping[str, Any] = {"not": {}}
 """Stands for the schema `false`."""
 _AN_OBJECT: Mapping[str, Any] = {"type": "object"}
+
+Part = tuple[Place, Any]
+"""A schema, or true or false, with its place."""
+
+_Bound = tuple[Fraction, bool, str, int | float, Place]
+"""A bound, negated for a maximum; whether it is excluded, its keyword, number and place."""
 
 
 @dataclass(frozen=True)
@@ -149,10 +154,6 @@ def similar_name(name: str, schema: Mapping[str, Any]) -> str:
 
 def _letters(name: str) -> str:
     return name.replace("_", "").replace("-", "").lower()
-
-
-Part = tuple[Place, Any]
-"""A schema, or true or false, with its place."""
 
 
 class _Solver:
@@ -531,10 +532,6 @@ def _of_counts(
         return []
     clause = f"`{least}` {low:g}{_at(place)} is above `{most}` {high:g}"
     return [Impossibility(clause, (*place, least))]
-
-
-_Bound = tuple[Fraction, bool, str, int | float, Place]
-"""A bound, negated for a maximum; whether it is excluded, its keyword, number and place."""
 
 
 def _of_number(flat: Sequence[tuple[Place, Mapping[str, Any]]], whole: bool) -> list[Impossibility]:

@@ -60,7 +60,6 @@ TEXTS = (
     ("contentMediaType", "of the media type"),
 )
 
-
 _IN_WORDS = frozenset(
     ("type", "const", "enum", "required", *(row[0] for row in (*BOUNDS, *LENGTHS, *TEXTS)))
 )

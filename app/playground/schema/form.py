@@ -36,6 +36,31 @@ _SIZES = (
     ("minProperties", "maxProperties", "members"),
 )
 
+Kind = Literal[
+    "text", "long", "number", "integer", "boolean", "choice", "date", "lines", "json", "object"
+]
+
+MOST_FIELDS = 300
+"""Objects after this many fields are shown as JSON."""
+
+MOST_DEEP = 3
+"""Objects nested deeper are shown as JSON."""
+
+_LONG = 200
+"""A text that may be longer than this gets a multi-line field."""
+
+_SCALARS = ("string", "number", "integer", "boolean")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_DATE = re.compile(r"[0-9]{4}-[01][0-9]-[0-3][0-9]")
+
+_ODD = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+"""Characters that a form does not preserve, such as carriage returns, which browsers add."""
+
+Form = Mapping[str, Sequence[str]]
+"""The fields of a form as received, each with all its values."""
+
+_ABSENT: Any = object()
+
 
 def label_of(schema: Any, name: str) -> str:
     """`minutes · integer ≥ 5 · default 30`: the name and the requirements."""
@@ -96,29 +121,6 @@ def _range(low: Any, high: Any) -> str:
 def _short(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 40 else text[:39] + "…"
-
-
-Kind = Literal[
-    "text", "long", "number", "integer", "boolean", "choice", "date", "lines", "json", "object"
-]
-
-MOST_FIELDS = 300
-"""Objects after this many fields are shown as JSON."""
-
-MOST_DEEP = 3
-"""Objects nested deeper are shown as JSON."""
-
-_LONG = 200
-"""A text that may be longer than this gets a multi-line field."""
-
-_SCALARS = ("string", "number", "integer", "boolean")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_DATE = re.compile(r"[0-9]{4}-[01][0-9]-[0-3][0-9]")
-_ODD = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
-"""Characters that a form does not preserve, such as carriage returns, which browsers add."""
-
-Form = Mapping[str, Sequence[str]]
-"""The fields of a form as received, each with all its values."""
 
 
 @dataclass(frozen=True)
@@ -215,9 +217,6 @@ def form_of(form_fields: Sequence[FormField]) -> dict[str, list[str]]:
     return dict(_inputs(form_fields))
 
 
-_ABSENT: Any = object()
-
-
 def _inputs(form_fields: Sequence[FormField]) -> Iterator[tuple[str, list[str]]]:
     for field in form_fields:
         if field.kind == "object":
@@ -246,7 +245,13 @@ def _drawn(
     schema, nullable = _follow(ground.root, schema)
     description = str(schema.get("description", "")) if isinstance(schema, Mapping) else ""
     bare = FormField(
-        pointer, name, label_of(schema, name), "json", required, description, nullable=nullable
+        pointer,
+        name=name,
+        label=label_of(schema, name),
+        kind="json",
+        required=required,
+        description=description,
+        nullable=nullable,
     )
     plain = _plain(ground, schema, bare, value, depth)
     if plain.kind == "json" or value is _ABSENT:

@@ -60,7 +60,7 @@ class OutlineRow:
 
 def outline(schema: Mapping[str, Any]) -> OutlineRow:
     """The root row of an object's schema."""
-    return _Outliner().row(dict(schema), (), "root", 0, -1, False)
+    return _Outliner().row(dict(schema), path=(), place="root", depth=0, parent=-1, required=False)
 
 
 def row_at(root: OutlineRow, path: Path) -> OutlineRow | None:
@@ -88,7 +88,9 @@ class _Outliner:
         known = _kind(schema)
         if known is None or (place != "root" and self._is_beyond(schema, depth)):
             texts["json"] = _json(schema)
-            return OutlineRow(number, path, place, depth, parent, texts, ticks)
+            return OutlineRow(
+                number, path=path, place=place, depth=depth, parent=parent, texts=texts, ticks=ticks
+            )
         kind, null = known
         rest = dict(schema)
         if place != "root" or kind == "object":
@@ -96,9 +98,18 @@ class _Outliner:
         if place != "root":
             texts["type"], ticks["null"] = kind, null
             _take_fields(kind, rest, texts)
-        below = self._below(kind, rest, path, depth, number, ticks)
+        below = self._below(kind, rest=rest, path=path, depth=depth, number=number, ticks=ticks)
         texts["rest"] = _json(rest) if rest else ""
-        return OutlineRow(number, path, place, depth, parent, texts, ticks, below)
+        return OutlineRow(
+            number,
+            path=path,
+            place=place,
+            depth=depth,
+            parent=parent,
+            texts=texts,
+            ticks=ticks,
+            children=below,
+        )
 
     def _is_beyond(self, schema: Any, depth: int) -> bool:
         inner = schema.get("properties") or schema.get("items")
@@ -110,7 +121,16 @@ class _Outliner:
         """The rows below; what they show is removed from `rest`."""
         if kind == "array" and isinstance(rest.get("items"), dict):
             items = rest.pop("items")
-            return (self.row(items, (*path, "items"), "items", depth + 1, number, False),)
+            return (
+                self.row(
+                    items,
+                    path=(*path, "items"),
+                    place="items",
+                    depth=depth + 1,
+                    parent=number,
+                    required=False,
+                ),
+            )
         if kind != "object":
             return ()
         if rest.get("additionalProperties", False) is False:
@@ -124,7 +144,12 @@ class _Outliner:
         needed = {name for name in required if isinstance(name, str)}
         rows = [
             self.row(
-                prop, (*path, "properties", name), "property", depth + 1, number, name in needed
+                prop,
+                path=(*path, "properties", name),
+                place="property",
+                depth=depth + 1,
+                parent=number,
+                required=name in needed,
             )
             for name, prop in properties.items()
         ]

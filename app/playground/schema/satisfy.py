@@ -29,30 +29,34 @@ from playground.schema.schema_checks import Place, is_local, resolve
 Wish = Callable[[Place, Mapping[str, Any]], Iterable[Any]]
 """(place of the value, its schema) -> preferred values, the best first."""
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 BUDGET = 8_000
 """Schemas visited for one value; a thousand characters of a text count like a schema."""
 
 _WORK = 100_000
 """Steps of all validators together, building them included."""
+
 _BYTES_A_STEP = 100
 """Bytes of compiled patterns that cost as much as a step."""
+
 _DEEP, _DEEPEST, _MOST_ITEMS = 4, 24, 300
+
+_NEVER: Mapping[str, Any] = {"enum": []}
+_FAR = (10, 100, 1_000, 1_000_000, -10, -1_000)
+_ROOT = "root"
+_APART = ("$schema", "$id")
+_MOST_EXAMPLES = 4
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 _PLAIN = _words("""type properties required additionalProperties items prefixItems minItems maxItems
     const enum
     minLength maxLength title description default examples $defs definitions $schema $comment
     nullable propertyOrdering example deprecated readOnly writeOnly""")
 """Keywords that a value built here satisfies by construction, or that require nothing."""
 _SAYING = _words("title description default examples $defs definitions $schema")
-_NEVER: Mapping[str, Any] = {"enum": []}
-_FAR = (10, 100, 1_000, 1_000_000, -10, -1_000)
-_ROOT = "root"
-_APART = ("$schema", "$id")
-_MOST_EXAMPLES = 4
 _IMPLIED = {
     **dict.fromkeys(
         _words("""properties required additionalProperties patternProperties minProperties

@@ -52,6 +52,89 @@ OF_NAMES = (*CHILD_NAMED, *ASIDE_NAMED, "dependentSchemas")
 
 Place = tuple[str | int, ...]
 
+MAX_SCHEMA_BYTES = 256 * 1024
+MAX_SCHEMA_DEPTH = 64
+
+_DRAFTS: dict[str, Any] = {
+    "http://json-schema.org/draft-04/schema": jsonschema_rs.Draft4Validator,
+    "http://json-schema.org/draft-06/schema": jsonschema_rs.Draft6Validator,
+    "http://json-schema.org/draft-07/schema": jsonschema_rs.Draft7Validator,
+    "https://json-schema.org/draft/2019-09/schema": jsonschema_rs.Draft201909Validator,
+    "https://json-schema.org/draft/2020-12/schema": jsonschema_rs.Draft202012Validator,
+}
+
+OLD_DRAFTS = tuple(f"http://json-schema.org/draft-0{number}/schema" for number in (4, 6, 7))
+"""Drafts in which a `$ref` hides its sibling keywords."""
+
+Fault = tuple[str, str]
+"""(sentence, JSON pointer within the schema)."""
+
+_BYTES_OF_TEXT = 250
+"""The memory of a validator for each byte of its schema: 1 to 250 were measured, most below 30."""
+
+MAX_VALIDATOR_BYTES = 64 * 1024 * 1024
+
+_MOST_COMPILED_AGAIN = 2 * 1024 * 1024
+"""Bytes of schemas and of their patterns, to find the keyword that cannot be used."""
+
+MAX_PATTERN_BYTES = 8 * 1024 * 1024
+"""The maximum size of one compiled pattern: `^\\S.{0,4998}\\S$` is that large."""
+
+MAX_PATTERNS_BYTES = 12 * 1024 * 1024
+"""The maximum size of all compiled patterns of a schema."""
+
+MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
+"""The maximum size of all compiled patterns of all schemas of a document."""
+
+MAX_PATTERN_LENGTH = 10_000
+
+MAX_PATTERNS_LENGTH = 64_000
+"""Characters; a Unicode property counts `_PROPERTY_LENGTH`."""
+
+_SIZES = tuple(kib * 1024 for kib in (4, 32, 256, 1024, 2048, 4096, 8192))
+_PROPERTY = re.compile(r"\\[pP]")
+_PROPERTY_LENGTH = 50
+
+_LITERAL = re.compile(r"\\[^1-9kKGgXR]|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+"""An escaped character or a character class."""
+
+_BACKTRACKING = re.compile(r"\(\?(?:[^:<PA-Za-z-]|<[=!]|P[^<])|\\|[*+?}]\+")
+
+_PIECES = re.compile(r"[(|]|\\|[*+?}]\+")
+"""What needs the backtracking engine, and where that may divide a pattern; without literals."""
+
+_BACKTRACK_LIMIT = 20_000
+
+_STATE_BYTES = 24
+"""A compiled state takes at least so many bytes, and often four times as many."""
+
+_COUNT = re.compile(r"\{[0-9]*,?[0-9]*\}")
+_ATOM = re.compile(
+    r"(?P<open>\((?:\?(?:[:=!>]|<[=!]|P?<[^>]*>|[A-Za-z-]*[:)]?))?)|(?P<close>\))|(?P<bar>\|)"
+    r"|\{(?P<least>[0-9]+)(?P<more>,(?P<most>[0-9]*))?\}|(?P<other>[*+?])"
+    r"|\\[pPxu]\{[^}]*\}|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.",
+    re.DOTALL,
+)
+_MAX_STATES = 10**9
+
+_document: ContextVar[_Document | None] = ContextVar("document", default=None)
+
+MAX_STEPS = 2_000_000
+"""The steps that jsonschema-rs takes for a boolean result in about half a second."""
+
+_MAX_PAIRS = 200_000
+
+_BACKTRACKING_STEPS = 4_000
+"""The cost of `_BACKTRACK_LIMIT` steps of the backtracking engine, without the pieces it runs."""
+
+_PIECE_STEPS = 20
+"""The cost of all pieces it runs, for each state and character."""
+
+_STATES_A_STEP = 9
+
+_MAX_NESTED = 400
+"""Schemas that lead to one another, each by a keyword, a reference or a member of the value."""
+
 
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
@@ -110,23 +193,6 @@ def resolve(root: Any, ref: str) -> Any:
 def unescaped_step(step: str) -> str:
     """One step of a pointer in a URI fragment: percent signs first, then `~1` and `~0`."""
     return name_of_step(unquote(step))
-
-
-MAX_SCHEMA_BYTES = 256 * 1024
-MAX_SCHEMA_DEPTH = 64
-
-_DRAFTS: dict[str, Any] = {
-    "http://json-schema.org/draft-04/schema": jsonschema_rs.Draft4Validator,
-    "http://json-schema.org/draft-06/schema": jsonschema_rs.Draft6Validator,
-    "http://json-schema.org/draft-07/schema": jsonschema_rs.Draft7Validator,
-    "https://json-schema.org/draft/2019-09/schema": jsonschema_rs.Draft201909Validator,
-    "https://json-schema.org/draft/2020-12/schema": jsonschema_rs.Draft202012Validator,
-}
-OLD_DRAFTS = tuple(f"http://json-schema.org/draft-0{number}/schema" for number in (4, 6, 7))
-"""Drafts in which a `$ref` hides its sibling keywords."""
-
-Fault = tuple[str, str]
-"""(sentence, JSON pointer within the schema)."""
 
 
 class Validator(Protocol):
@@ -191,10 +257,6 @@ class _Validators:
                 self._bytes -= freed
 
 
-_BYTES_OF_TEXT = 250
-"""The memory of a validator for each byte of its schema: 1 to 250 were measured, most below 30."""
-
-MAX_VALIDATOR_BYTES = 64 * 1024 * 1024
 _validators = _Validators(MAX_VALIDATOR_BYTES)
 
 
@@ -285,10 +347,6 @@ def _compile(schema: Mapping[str, Any]) -> Fault | Validator:
         return f"Invalid JSON Schema{at}: {str(error)[:200]}. Correct it.", pointer(place)
 
 
-_MOST_COMPILED_AGAIN = 2 * 1024 * 1024
-"""Bytes of schemas and of their patterns, to find the keyword that cannot be used."""
-
-
 def _place_of_failure(schema: Mapping[str, Any]) -> tuple[str | int, ...]:
     """The first keyword for which alone no validator can be built; () if each can, or if trying
     them all would take too long."""
@@ -348,45 +406,11 @@ def _keyword(place: tuple[str | int, ...], error: jsonschema_rs.ValidationError)
 # the states of a pattern is counted from its text; they say what a match may cost (`_match`).
 
 
-MAX_PATTERN_BYTES = 8 * 1024 * 1024
-"""The maximum size of one compiled pattern: `^\\S.{0,4998}\\S$` is that large."""
-MAX_PATTERNS_BYTES = 12 * 1024 * 1024
-"""The maximum size of all compiled patterns of a schema."""
-MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
-"""The maximum size of all compiled patterns of all schemas of a document."""
-MAX_PATTERN_LENGTH = 10_000
-MAX_PATTERNS_LENGTH = 64_000
-"""Characters; a Unicode property counts `_PROPERTY_LENGTH`."""
-
-_SIZES = tuple(kib * 1024 for kib in (4, 32, 256, 1024, 2048, 4096, 8192))
-_PROPERTY = re.compile(r"\\[pP]")
-_PROPERTY_LENGTH = 50
-_LITERAL = re.compile(r"\\[^1-9kKGgXR]|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
-"""An escaped character or a character class."""
-_BACKTRACKING = re.compile(r"\(\?(?:[^:<PA-Za-z-]|<[=!]|P[^<])|\\|[*+?}]\+")
-_PIECES = re.compile(r"[(|]|\\|[*+?}]\+")
-"""What needs the backtracking engine, and where that may divide a pattern; without literals."""
-_BACKTRACK_LIMIT = 20_000
-_STATE_BYTES = 24
-"""A compiled state takes at least so many bytes, and often four times as many."""
-_COUNT = re.compile(r"\{[0-9]*,?[0-9]*\}")
-_ATOM = re.compile(
-    r"(?P<open>\((?:\?(?:[:=!>]|<[=!]|P?<[^>]*>|[A-Za-z-]*[:)]?))?)|(?P<close>\))|(?P<bar>\|)"
-    r"|\{(?P<least>[0-9]+)(?P<more>,(?P<most>[0-9]*))?\}|(?P<other>[*+?])"
-    r"|\\[pPxu]\{[^}]*\}|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.",
-    re.DOTALL,
-)
-_MAX_STATES = 10**9
-
-
 class _Document:
     """The bytes of compiled patterns that a document may still have."""
 
     def __init__(self) -> None:
         self.left = MAX_DOCUMENT_BYTES
-
-
-_document: ContextVar[_Document | None] = ContextVar("document", default=None)
 
 
 @contextmanager
@@ -554,21 +578,6 @@ def _states(pattern: str) -> int:
 # each (schema, value) pair is visited once and remembered, however often it would be evaluated, and
 # its count is the sum over the pairs it leads to. The count is an upper bound: every branch is
 # assumed to be evaluated. It ends early once it exceeds the cap, so counting is bounded, too.
-
-
-MAX_STEPS = 2_000_000
-"""The steps that jsonschema-rs takes for a boolean result in about half a second."""
-
-_MAX_PAIRS = 200_000
-_BACKTRACKING_STEPS = 4_000
-"""The cost of `_BACKTRACK_LIMIT` steps of the backtracking engine, without the pieces it runs."""
-_PIECE_STEPS = 20
-"""The cost of all pieces it runs, for each state and character."""
-_STATES_A_STEP = 9
-
-
-_MAX_NESTED = 400
-"""Schemas that lead to one another, each by a keyword, a reference or a member of the value."""
 
 
 class _TooMuch(Exception):

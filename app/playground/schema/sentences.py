@@ -92,6 +92,9 @@ _INTO_MEMBERS = (
 Naming = Callable[[Place], str]
 """The name of the value at a place, for problems."""
 
+UNNAMED_CONDITION = ' where the "if" of the schema holds'
+"""The end of a sentence about a `then` whose `if` has no words of its own."""
+
 
 def name_in_arguments(place: Place) -> str:
     return pointer(place) or "The arguments object"
@@ -104,10 +107,6 @@ class Reason:
 
     problem: Problem
     error: Any
-
-
-UNNAMED_CONDITION = ' where the "if" of the schema holds'
-"""The end of a sentence about a `then` whose `if` has no words of its own."""
 
 
 def problems_of(

@@ -54,6 +54,72 @@ _SYNTAX = (
     ("Unexpected UTF-8 BOM", "the text begins with a byte order mark"),
 )
 
+EXACT = 2**53
+"""Beyond it a double cannot represent every integer."""
+
+_BLANK = " \t\r\n"
+_SPACE = re.compile(r"[ \t\r\n]++")
+
+# Plain characters and whole escapes; surrogates only as a pair. Possessive, because storing
+# backtracking positions costs much memory if there are many escapes.
+_RUN = re.compile(
+    r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4}'
+    r"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})++"
+)
+_STRING = re.compile(r'"([^"\\\x00-\x1f]*+)"')
+
+# A number has ended only if another character follows.
+_ENDED_NUMBER = re.compile(
+    r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+(?=[ \t\r\n,\]}])"
+)
+_HALF = re.compile("[\ud800-\udfff]")
+_ESCAPES = frozenset('"\\/bfnrtu')
+_HEX = frozenset("0123456789abcdefABCDEF")
+_WORDS = {"t": "true", "f": "false", "n": "null"}
+_VALUES = {"true": True, "false": False, "null": None}
+
+_SHORT = 15
+"""Numbers up to this length are parsed equally by every parser."""
+
+_DIGIT, _ZERO, _SIGN, _POINT, _E = range(5)
+_CLASSES = {**dict.fromkeys("123456789", _DIGIT), "0": _ZERO, "-": _SIGN, "+": _SIGN, ".": _POINT}
+
+_STEPS = {
+    ("minus", _DIGIT): "integer",
+    ("minus", _ZERO): "zero",
+    ("zero", _POINT): "point",
+    ("zero", _E): "e",
+    ("integer", _DIGIT): "integer",
+    ("integer", _ZERO): "integer",
+    ("integer", _POINT): "point",
+    ("integer", _E): "e",
+    ("point", _DIGIT): "fraction",
+    ("point", _ZERO): "fraction",
+    ("fraction", _DIGIT): "fraction",
+    ("fraction", _ZERO): "fraction",
+    ("fraction", _E): "e",
+    ("e", _SIGN): "sign",
+    ("e", _DIGIT): "exponent",
+    ("e", _ZERO): "exponent",
+    ("sign", _DIGIT): "exponent",
+    ("sign", _ZERO): "exponent",
+    ("exponent", _DIGIT): "exponent",
+    ("exponent", _ZERO): "exponent",
+}
+_MANTISSA = ("zero", "integer", "fraction")
+_WHOLE = ("zero", "integer", "fraction", "exponent")
+
+_EXPECTED = {
+    "value": "a value is expected here",
+    "item": "a value is expected here",
+    "key": "a key in double quotes is expected here",
+    "first": "a key in double quotes is expected here",
+    "colon": "a colon is expected here",
+    "next": "a comma or a closing bracket is expected here",
+    "end": "the text continues after the end of the JSON",
+    "null": "the text continues after the end of the JSON",
+}
+
 
 class InvalidJSON(ValueError):
     """The text is not valid JSON. `offset` is the character, from 0, or -1 if the text is too large
@@ -264,10 +330,6 @@ def _short(key: str) -> str:
 # Knows no tool and no schema. The value is for checking and display; the raw text is what runs.
 
 
-EXACT = 2**53
-"""Beyond it a double cannot represent every integer."""
-
-
 @dataclass(frozen=True)
 class Arguments:
     """`value` is None if the text is malformed, and then `problems` says why."""
@@ -368,65 +430,8 @@ def json_text(value: Any) -> str:
 # certain: a walker is called token by token. Linear in the text; stores the current token, the open
 # containers and their keys. Knows no schema.
 
-_BLANK = " \t\r\n"
-_SPACE = re.compile(r"[ \t\r\n]++")
-# Plain characters and whole escapes; surrogates only as a pair. Possessive, because storing
-# backtracking positions costs much memory if there are many escapes.
-_RUN = re.compile(
-    r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u(?![dD][89a-fA-F])[0-9a-fA-F]{4}'
-    r"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})++"
-)
-_STRING = re.compile(r'"([^"\\\x00-\x1f]*+)"')
-# A number has ended only if another character follows.
-_ENDED_NUMBER = re.compile(
-    r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+(?=[ \t\r\n,\]}])"
-)
-_HALF = re.compile("[\ud800-\udfff]")
-_ESCAPES = frozenset('"\\/bfnrtu')
-_HEX = frozenset("0123456789abcdefABCDEF")
-_WORDS = {"t": "true", "f": "false", "n": "null"}
-_VALUES = {"true": True, "false": False, "null": None}
-_SHORT = 15
-"""Numbers up to this length are parsed equally by every parser."""
 
-_DIGIT, _ZERO, _SIGN, _POINT, _E = range(5)
-_CLASSES = {**dict.fromkeys("123456789", _DIGIT), "0": _ZERO, "-": _SIGN, "+": _SIGN, ".": _POINT}
 _CLASSES |= {"e": _E, "E": _E}
-_STEPS = {
-    ("minus", _DIGIT): "integer",
-    ("minus", _ZERO): "zero",
-    ("zero", _POINT): "point",
-    ("zero", _E): "e",
-    ("integer", _DIGIT): "integer",
-    ("integer", _ZERO): "integer",
-    ("integer", _POINT): "point",
-    ("integer", _E): "e",
-    ("point", _DIGIT): "fraction",
-    ("point", _ZERO): "fraction",
-    ("fraction", _DIGIT): "fraction",
-    ("fraction", _ZERO): "fraction",
-    ("fraction", _E): "e",
-    ("e", _SIGN): "sign",
-    ("e", _DIGIT): "exponent",
-    ("e", _ZERO): "exponent",
-    ("sign", _DIGIT): "exponent",
-    ("sign", _ZERO): "exponent",
-    ("exponent", _DIGIT): "exponent",
-    ("exponent", _ZERO): "exponent",
-}
-_MANTISSA = ("zero", "integer", "fraction")
-_WHOLE = ("zero", "integer", "fraction", "exponent")
-
-_EXPECTED = {
-    "value": "a value is expected here",
-    "item": "a value is expected here",
-    "key": "a key in double quotes is expected here",
-    "first": "a key in double quotes is expected here",
-    "colon": "a colon is expected here",
-    "next": "a comma or a closing bracket is expected here",
-    "end": "the text continues after the end of the JSON",
-    "null": "the text continues after the end of the JSON",
-}
 
 
 class Walker(Protocol):

@@ -48,14 +48,40 @@ _ABSOLUTE = ("/", "~/")
 
 _SERVER = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
+MOCKED = ("result", "sequence", "cases", "sample")
+"""A mock's ways to answer; it has at least one of them."""
+
+MOST_CODE = 100_000
+
+_URL = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?(?=[/?]|$)")
+
+URL_PLACE = re.compile(r"\{([A-Za-z0-9_.-]+)\}")
+"""A placeholder for an argument in the path or the query of an HTTP tool's URL."""
+
+MOST_URL = 8000
+_HOST = re.compile(r"(\*\.)?[A-Za-z0-9._-]+|\[?[0-9A-Fa-f:.]+\]?")
+
+HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
+"""Names of headers that tools, MCP servers and profiles may set: a token (RFC 9110, 5.6.2)."""
+
+OURS = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding", "te")
+
+MAX_PROBLEMS = 50
+MAX_DESCRIPTION = 64 * 1024
+
+_EXPLAINED_STEPS = 40_000
+"""Above it a value is only found valid or not: listing its errors could take seconds."""
+
+_FIXED_STEPS = 2_000
+_FIXED_PROBLEMS = 8
+_FIXABLE = {"type", "enum", "const", "anyOf", "oneOf"}
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,399})")
+_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?")
+
 
 def bad(sentence: str, where: str) -> NoReturn:
     """Raises BadTool."""
     raise BadTool(sentence, where)
-
-
-MOCKED = ("result", "sequence", "cases", "sample")
-"""A mock's ways to answer; it has at least one of them."""
 
 
 def _check_mock(config: Mapping[str, Any]) -> None:
@@ -90,9 +116,6 @@ def _check_code(config: Mapping[str, Any]) -> None:
     function = config.get("function", "")
     if function and not function.isidentifier():
         bad("config.function must be the plain name of a function in the code.", "/config/function")
-
-
-MOST_CODE = 100_000
 
 
 def _check_http(config: Mapping[str, Any]) -> None:
@@ -165,17 +188,6 @@ def _refuse_secret(name: str, where: str) -> NoReturn:
     )
 
 
-_URL = re.compile(r"https?://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?(?=[/?]|$)")
-URL_PLACE = re.compile(r"\{([A-Za-z0-9_.-]+)\}")
-"""A placeholder for an argument in the path or the query of an HTTP tool's URL."""
-
-MOST_URL = 8000
-_HOST = re.compile(r"(\*\.)?[A-Za-z0-9._-]+|\[?[0-9A-Fa-f:.]+\]?")
-HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
-"""Names of headers that tools, MCP servers and profiles may set: a token (RFC 9110, 5.6.2)."""
-OURS = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding", "te")
-
-
 _CONFIGS: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
     "mock": _check_mock,
     "python": _check_python,
@@ -195,18 +207,6 @@ def check_config(kind: str, config: Any) -> None:
 
 
 # Values against schemas, tools, and calls.
-
-MAX_PROBLEMS = 50
-MAX_DESCRIPTION = 64 * 1024
-
-_EXPLAINED_STEPS = 40_000
-"""Above it a value is only found valid or not: listing its errors could take seconds."""
-
-_FIXED_STEPS = 2_000
-_FIXED_PROBLEMS = 8
-_FIXABLE = {"type", "enum", "const", "anyOf", "oneOf"}
-_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,399})")
-_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?")
 
 
 def schema_problems(

@@ -14,6 +14,91 @@ from urllib.parse import unquote
 from playground.secrets.forms import Span, wrapped_base64
 from playground.secrets.names import is_long_opaque, is_opaque, is_secret, names_key
 
+_KEY_RUN = re.compile("[A-Za-z0-9]+")
+_TURN = re.compile("[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])")
+
+_CREDENTIALS = r"(?i:\b(?:bearer|basic|token)\s+\S)"
+_JUMBLE = r"(?=[A-Za-z+/=_]*\d)(?=[\d+/=_]*[A-Za-z])[A-Za-z0-9+/=_]{32,}"
+
+_SLACK = re.compile(r"hooks\.slack\.com/services/(?P<v>[A-Za-z0-9/]{20,})")
+_BEARER = tuple(
+    re.compile(
+        rf"{scheme}(?<![a-z0-9]{scheme})(?:\s|%20|\+)+"
+        r"(?P<v>(?![A-Za-z]+(?:[^A-Za-z0-9._~+/=-]|\Z))[A-Za-z0-9._~+/=-]{12,})"
+    )
+    for scheme in ("bearer", "basic")
+)
+_AUTHORIZED = re.compile(
+    r"authorization(?:\\*[\"'])?\s*[:=]\s*(?:\\*[\"'])?(?:[A-Za-z][A-Za-z0-9-]* +)?"
+    r"(?P<v>[^\s\"'\\,;<>{}$]{8,})",
+)
+_VALUE = (
+    r"(?:\\*[\"'])?\s*[:=]\s*(?:\\*[\"'])?(?P<v>[^\s\"',;{}\[\]()<>$*\\&]{8,})"  # of an assignment
+)
+
+_NAMED_LIKE_KEYS = tuple(
+    re.compile(
+        rf"{word}(?P<rest>[\w.-]{{0,40}}+)(?:\\*[\"'])?(?:\s*(?:=>|:=|[:=])\s*|[ \t]+)(?:\\*[\"'])?"
+        r"(?P<v>[^\s\"',;{}\[\]()<>$*\\&]{16,})"
+    )
+    for word in ("token", "secret", "key", "pass", "pwd", "pat", "jwt", "psk", "auth", "cred")
+)
+"""A name with one of these words, and its value, also as an option of a command."""
+
+_NAME_BEFORE = re.compile(r"[\w.-]{0,60}\Z")
+
+_IN_URL = re.compile(r"(?<=://)[^\s/:@\"'\\]*:(?P<v>[^\s/@\"'\\]+)(?=@)")
+_USER = re.compile(r"(?<=://)(?P<v>[^\s/:@\"'\\]{8,})(?=:[^\s/@\"'\\]*@|@)")
+_MEMBER = re.compile(r"[?&;](?P<name>[A-Za-z0-9_.-]{2,40})=(?P<v>[^\s&;#\"'\\<>]{8,})")
+_COOKIES = re.compile(
+    r"cookie(?<![a-z0-9]cookie)(?:\\*[\"'])?\s*:\s*(?:\\*[\"'])?"
+    r"(?P<all>[\w.-]+=[^;\s\"'\\]*(?:;\s*[\w.-]+(?:=[^;\s\"'\\]*)?)*)",
+)
+_PRIVATE = re.compile(
+    r"-----BEGIN (?:[A-Z ]+ )?PRIVATE KEY(?: BLOCK)?-----(?P<all>[A-Za-z0-9+/=\\\s:,-]{16,}?)"
+    r"(?:-----END|\Z)"
+)
+_LINE = re.compile(r"\\[nr]|\s+|(?P<v>[^\\\s]+)")
+
+_COLOUR = r"\[[0-9;]*+[A-Za-z]"
+
+_BORDERS = (
+    re.compile(rf"\x1b{_COLOUR}"),
+    re.compile(
+        r"\\(?<!\\\\)\\*+"
+        rf"(?:(?:u001[bB]|x1[bB]|033|e){_COLOUR}|[nrtbfv]|u[0-9a-fA-F]{{4}}|x[0-9a-fA-F]{{2}})"
+    ),
+)
+"""Escapes that are one character in JSON and similar notations, or invisible on a terminal, but end
+in a letter or a digit, which is not part of the following word."""
+
+_COOKIE = re.compile(r"(?P<name>[^=;,\s]+)=(?P<v>[^;,\s]*)")
+_ATTRIBUTES = {"path", "domain", "expires", "max-age", "samesite", "priority", "version"}
+
+AGENTS_OWN = "(the agent's own)"
+"""Replaces the value of a credential that an agent sent, which is never stored."""
+
+_NAMED = re.compile(
+    rf"(?:[A-Za-z]+ )?(?:\$\{{?[A-Za-z_][A-Za-z0-9_]*\}}?|\*+|{re.escape(AGENTS_OWN)})"
+)
+"""A variable reference in place of a value, or an already masked value."""
+
+_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9-]* )?(?P<v>.+)", re.DOTALL)
+
+_WORD = re.compile("[A-Za-z]+|[0-9]+")
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
+_NAME = re.compile(r"[a-z_]\w*(?:\.[a-z_]\w*)*")
+_DOTTED = re.compile(r"[a-z_]\w*(?:\.[a-z_]\w*)*\.?")
+_ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<plain>[\"'\\/]))")
+_RUN = re.compile(r"[A-Za-z0-9+/_-]{24,}")
+
+_LONG_RUN = 64 * 1024
+"""A longer run is a file or an image, whose base64 begins where the run does."""
+
+_APART = "\n<>\n"
+
+_STANDARD = str.maketrans("-_", "+/")
+
 
 class KeyShape(NamedTuple):
     """Keys of some vendors: their prefixes, separated by spaces, and a pattern of the rest in texts
@@ -87,10 +172,6 @@ def find_keys(text: str) -> Iterator[tuple[int, int]]:
             )
 
 
-_KEY_RUN = re.compile("[A-Za-z0-9]+")
-_TURN = re.compile("[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])")
-
-
 def _is_random(value: str) -> bool:
     """Whether a value is random: letters mixed with digits, or a long run of mixed case. Names
     composed of words and numbers are not."""
@@ -107,10 +188,6 @@ def _digits(value: str) -> int:
     return sum(letter.isdigit() for letter in value)
 
 
-_CREDENTIALS = r"(?i:\b(?:bearer|basic|token)\s+\S)"
-_JUMBLE = r"(?=[A-Za-z+/=_]*\d)(?=[\d+/=_]*[A-Za-z])[A-Za-z0-9+/=_]{32,}"
-
-
 def may_be_key(value: str) -> bool:
     """Whether a header's value could be a key: it follows an authentication scheme, has a key
     prefix, or is a long mixture. Errs towards True: a refused value can be put into a variable."""
@@ -122,22 +199,6 @@ def may_be_key(value: str) -> bool:
 
 
 # In a text ----------------------------------------------------------------------------------------
-
-_SLACK = re.compile(r"hooks\.slack\.com/services/(?P<v>[A-Za-z0-9/]{20,})")
-_BEARER = tuple(
-    re.compile(
-        rf"{scheme}(?<![a-z0-9]{scheme})(?:\s|%20|\+)+"
-        r"(?P<v>(?![A-Za-z]+(?:[^A-Za-z0-9._~+/=-]|\Z))[A-Za-z0-9._~+/=-]{12,})"
-    )
-    for scheme in ("bearer", "basic")
-)
-_AUTHORIZED = re.compile(
-    r"authorization(?:\\*[\"'])?\s*[:=]\s*(?:\\*[\"'])?(?:[A-Za-z][A-Za-z0-9-]* +)?"
-    r"(?P<v>[^\s\"'\\,;<>{}$]{8,})",
-)
-_VALUE = (
-    r"(?:\\*[\"'])?\s*[:=]\s*(?:\\*[\"'])?(?P<v>[^\s\"',;{}\[\]()<>$*\\&]{8,})"  # of an assignment
-)
 
 
 def _preceded_by(last: str, *firsts: str) -> str:
@@ -158,61 +219,6 @@ _ASSIGNED = tuple(
         "passphrase",
     )
 )
-_NAMED_LIKE_KEYS = tuple(
-    re.compile(
-        rf"{word}(?P<rest>[\w.-]{{0,40}}+)(?:\\*[\"'])?(?:\s*(?:=>|:=|[:=])\s*|[ \t]+)(?:\\*[\"'])?"
-        r"(?P<v>[^\s\"',;{}\[\]()<>$*\\&]{16,})"
-    )
-    for word in ("token", "secret", "key", "pass", "pwd", "pat", "jwt", "psk", "auth", "cred")
-)
-"""A name with one of these words, and its value, also as an option of a command."""
-_NAME_BEFORE = re.compile(r"[\w.-]{0,60}\Z")
-
-_IN_URL = re.compile(r"(?<=://)[^\s/:@\"'\\]*:(?P<v>[^\s/@\"'\\]+)(?=@)")
-_USER = re.compile(r"(?<=://)(?P<v>[^\s/:@\"'\\]{8,})(?=:[^\s/@\"'\\]*@|@)")
-_MEMBER = re.compile(r"[?&;](?P<name>[A-Za-z0-9_.-]{2,40})=(?P<v>[^\s&;#\"'\\<>]{8,})")
-_COOKIES = re.compile(
-    r"cookie(?<![a-z0-9]cookie)(?:\\*[\"'])?\s*:\s*(?:\\*[\"'])?"
-    r"(?P<all>[\w.-]+=[^;\s\"'\\]*(?:;\s*[\w.-]+(?:=[^;\s\"'\\]*)?)*)",
-)
-_PRIVATE = re.compile(
-    r"-----BEGIN (?:[A-Z ]+ )?PRIVATE KEY(?: BLOCK)?-----(?P<all>[A-Za-z0-9+/=\\\s:,-]{16,}?)"
-    r"(?:-----END|\Z)"
-)
-_LINE = re.compile(r"\\[nr]|\s+|(?P<v>[^\\\s]+)")
-
-_COLOUR = r"\[[0-9;]*+[A-Za-z]"
-_BORDERS = (
-    re.compile(rf"\x1b{_COLOUR}"),
-    re.compile(
-        r"\\(?<!\\\\)\\*+"
-        rf"(?:(?:u001[bB]|x1[bB]|033|e){_COLOUR}|[nrtbfv]|u[0-9a-fA-F]{{4}}|x[0-9a-fA-F]{{2}})"
-    ),
-)
-"""Escapes that are one character in JSON and similar notations, or invisible on a terminal, but end
-in a letter or a digit, which is not part of the following word."""
-
-_COOKIE = re.compile(r"(?P<name>[^=;,\s]+)=(?P<v>[^;,\s]*)")
-_ATTRIBUTES = {"path", "domain", "expires", "max-age", "samesite", "priority", "version"}
-
-AGENTS_OWN = "(the agent's own)"
-"""Replaces the value of a credential that an agent sent, which is never stored."""
-
-_NAMED = re.compile(
-    rf"(?:[A-Za-z]+ )?(?:\$\{{?[A-Za-z_][A-Za-z0-9_]*\}}?|\*+|{re.escape(AGENTS_OWN)})"
-)
-"""A variable reference in place of a value, or an already masked value."""
-
-_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9-]* )?(?P<v>.+)", re.DOTALL)
-
-_WORD = re.compile("[A-Za-z]+|[0-9]+")
-_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
-_NAME = re.compile(r"[a-z_]\w*(?:\.[a-z_]\w*)*")
-_DOTTED = re.compile(r"[a-z_]\w*(?:\.[a-z_]\w*)*\.?")
-_ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<plain>[\"'\\/]))")
-_RUN = re.compile(r"[A-Za-z0-9+/_-]{24,}")
-_LONG_RUN = 64 * 1024
-"""A longer run is a file or an image, whose base64 begins where the run does."""
 
 
 def secret_spans(text: str) -> list[Span]:
@@ -344,9 +350,6 @@ def decoded_texts(text: str) -> Iterator[str]:
     yield _APART.join(texts)
 
 
-_APART = "\n<>\n"
-
-
 def _unescape(match: re.Match[str]) -> str:
     return chr(int(match["code"], 16)) if match["code"] else match["plain"]
 
@@ -357,6 +360,3 @@ def _cookie_spans(text: str, start: int, end: int) -> list[Span]:
         for match in _COOKIE.finditer(text, start, end)
         if match["v"] and match["name"].lower() not in _ATTRIBUTES
     ]
-
-
-_STANDARD = str.maketrans("-_", "+/")

@@ -29,8 +29,29 @@ _KEY = 8
 LONG = 4096
 """Length in units from which searching for each form separately is faster."""
 
-
 Begin = Callable[..., re.Match[AnyStr] | None]
+
+CODED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
+"""The digits of both base64 alphabets."""
+
+LINE_END = re.compile(r"([\r\n]+)")
+
+SHORT_LINE = 40
+"""Minimum digits of a line of wrapped base64."""
+
+_DIGIT = "[A-Za-z0-9+/_-]"
+
+_BROKEN = {
+    end: re.compile(rf"{re.escape(end)}(?<={_DIGIT}{{{SHORT_LINE}}}{re.escape(end)})")
+    for end in "\n\r\\"
+}
+"""The end of a long base64 line; begins with a literal, which is found many times as fast."""
+
+_BREAK = r"(?:\\++r)?\\++n|\r?\n"
+_WRAPPED = re.compile(
+    rf"(?<![A-Za-z0-9+/_=-]){_DIGIT}{{{SHORT_LINE},}}+(?:(?:{_BREAK})[A-Za-z0-9+/_=-]++)+"
+)
+_UNBROKEN = re.compile(rf"(?:{_BREAK})?(?P<v>[A-Za-z0-9+/_=-]++)")
 
 
 class FormSearch(Generic[AnyStr]):
@@ -181,24 +202,6 @@ def replace_with_stars(text: AnyStr, spans: Sequence[Span], star: AnyStr) -> Any
         done = end
     pieces.append(text[done:])
     return star[:0].join(pieces)
-
-
-CODED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
-"""The digits of both base64 alphabets."""
-LINE_END = re.compile(r"([\r\n]+)")
-SHORT_LINE = 40
-"""Minimum digits of a line of wrapped base64."""
-_DIGIT = "[A-Za-z0-9+/_-]"
-_BROKEN = {
-    end: re.compile(rf"{re.escape(end)}(?<={_DIGIT}{{{SHORT_LINE}}}{re.escape(end)})")
-    for end in "\n\r\\"
-}
-"""The end of a long base64 line; begins with a literal, which is found many times as fast."""
-_BREAK = r"(?:\\++r)?\\++n|\r?\n"
-_WRAPPED = re.compile(
-    rf"(?<![A-Za-z0-9+/_=-]){_DIGIT}{{{SHORT_LINE},}}+(?:(?:{_BREAK})[A-Za-z0-9+/_=-]++)+"
-)
-_UNBROKEN = re.compile(rf"(?:{_BREAK})?(?P<v>[A-Za-z0-9+/_=-]++)")
 
 
 def is_line_broken(text: str) -> bool:

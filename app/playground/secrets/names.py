@@ -24,6 +24,21 @@ _LIKE_SECRET_NAME = (
 
 _WORD = re.compile("[A-Za-z]+|[0-9]+")
 
+LONG = 16
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?![0-9A-Za-z])|\d{4}-\d\d-\d\dT\d\d")
+
+NAME_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+
+_COMPOUND = (
+    r".*(?:token|secret|password|passwd|passphrase)"
+    r"|.*(?:api|access|secret|private|auth|master|license|service|app|account|user|client|admin)key"
+)
+
+_KIND = r"(?i:bearer|basic|digest|token|api[-_ ]?key|oauth ?2?)|[a-z][a-z_-]{0,24}"
+"""Values of `auth` and similar names that only name the scheme."""
+
+_OPAQUE = "0a1B2c3D4e5F6g7H8i9J"
+
 
 def is_opaque(value: str) -> bool:
     """Whether a value is machine-readable only: no words, numbers or sentences."""
@@ -41,10 +56,6 @@ def is_long_opaque(value: str) -> bool:
     return len(value) >= LONG and is_opaque(value) and not _DATE.match(value)
 
 
-LONG = 16
-_DATE = re.compile(r"\d{4}-\d\d-\d\d(?![0-9A-Za-z])|\d{4}-\d\d-\d\dT\d\d")
-
-
 def is_secret(name: str, value: str) -> bool:
     """Whether `value` of a header or query parameter `name` is a secret: by its name alone, or, for
     ambiguous names, also by its looks."""
@@ -57,7 +68,6 @@ def word_set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-NAME_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _STRONG = word_set(
     "token secret secrets password passwords passwd passphrase passcode credential "
     "credentials creds authorization bearer mnemonic"
@@ -67,10 +77,6 @@ _LAST = word_set("pass pwd pw pat jwt auth cookie cookies psk")
 """Words that denote a secret only at the end of a name."""
 _WEAK = word_set("session sid sig signature code nonce salt seed webhook")
 """Words of a name that denote a secret only if the value looks like a key."""
-_COMPOUND = (
-    r".*(?:token|secret|password|passwd|passphrase)"
-    r"|.*(?:api|access|secret|private|auth|master|license|service|app|account|user|client|admin)key"
-)
 _NO_KEY = word_set(
     "public primary foreign sort partition cache idempotency project issue space host object "
     "registry index map hot short feature file lookup group row column dedup routing press "
@@ -97,10 +103,6 @@ _ITSELF = word_set(
     "staging stage test testing live sandbox main primary secondary backup old new default "
     "here v"
 )
-
-
-_KIND = r"(?i:bearer|basic|digest|token|api[-_ ]?key|oauth ?2?)|[a-z][a-z_-]{0,24}"
-"""Values of `auth` and similar names that only name the scheme."""
 
 
 def names_key(name: str, value: str) -> bool:
@@ -132,9 +134,6 @@ def _says(words: list[str], place: int) -> bool:
     if word in _LAST:
         return all(word in _ITSELF or word.isdigit() for word in words[place + 1 :])
     return word in _STRONG or re.fullmatch(_COMPOUND, word) is not None
-
-
-_OPAQUE = "0a1B2c3D4e5F6g7H8i9J"
 
 
 def may_name_secret(name: str) -> bool:

@@ -55,6 +55,19 @@ _PIECE = 64 * 1024
 _ODD_ESCAPE = re.compile(r"\\u00[2-7][0-9a-fA-F]|\\/")
 """An escape of a character that needs none: `json.dumps` never writes it."""
 
+_LAST = HEAD * 6**LEVELS
+"""Most characters of a form's escaped head: six per escape, at each level."""
+
+_ESCAPE = re.compile(r'(\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]))')
+_CUT_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
+
+_HALF = re.compile(r"\\u[dD][89abAB]")
+"""`json` joins two surrogates into one character."""
+
+_JSON = json.JSONDecoder(strict=False)
+_STAND_INS = ("\0", "\1", r"\u0000", r"\u0001")
+_MEANS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
 
 class Redactor:
     """Redacts those of `secrets` with at least 8 characters. Its repr shows none of them."""
@@ -303,9 +316,6 @@ def _places(levels: Sequence[Unescaper], start: int, end: int) -> Span:
 
 # One part of an answer, whose text arrives in pieces ----------------------------------------------
 
-_LAST = HEAD * 6**LEVELS
-"""Most characters of a form's escaped head: six per escape, at each level."""
-
 
 class PartRedactor:
     """Determines which characters of a part's text are in a known secret, or may be, so that they
@@ -551,14 +561,6 @@ class _Spans:
 
 
 # Undoes JSON escapes and maps positions back ------------------------------------------------------
-
-_ESCAPE = re.compile(r'(\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]))')
-_CUT_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
-_HALF = re.compile(r"\\u[dD][89abAB]")
-"""`json` joins two surrogates into one character."""
-_JSON = json.JSONDecoder(strict=False)
-_STAND_INS = ("\0", "\1", r"\u0000", r"\u0001")
-_MEANS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class Unescaper:

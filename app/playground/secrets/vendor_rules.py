@@ -271,11 +271,11 @@ def read_rules(data: Mapping[str, Any]) -> Iterator[VendorRule]:
         if "regex" in rule:
             yield VendorRule(
                 rule["id"],
-                rule["regex"],
-                rule["keywords"],
-                rule.get("entropy", 0.0),
-                rule.get("secretGroup", 0),
-                _read_allowed(rule.get("allowlists", ())),
+                pattern=rule["regex"],
+                keywords=rule["keywords"],
+                entropy=rule.get("entropy", 0.0),
+                group=rule.get("secretGroup", 0),
+                allowed=_read_allowed(rule.get("allowlists", ())),
             )
 
 

@@ -62,6 +62,11 @@ _NO_SOCKET = (
     "simulate or playground serve."
 )
 
+Sleep = Callable[[float], Awaitable[None]]
+
+_MOST = 16_384
+"""Bytes that are sent together if there is no pause between them."""
+
 
 def simulator_app(
     *,
@@ -79,7 +84,9 @@ def simulator_app(
     request. `key` says whether a key is right (None: any non-empty one). `sleep` takes seconds,
     `clock` returns Unix seconds. `tapes` are the recordings that can be played as models.
     """
-    desk = _Desk(SimulatorPace(pace), scenario, seed, key, sleep, clock)
+    desk = _Desk(
+        SimulatorPace(pace), scenario=scenario, seed=seed, key=key, sleep=sleep, clock=clock
+    )
     routes = [Route("/", _front)]
     for base in dict.fromkeys(end.base for end in _ALL_ENDS):
         ends = tuple(end for end in _ALL_ENDS if end.base == base)
@@ -396,11 +403,6 @@ def _twisted(
 
 
 # -- playing an answer over ASGI, frame by frame at a pace
-
-Sleep = Callable[[float], Awaitable[None]]
-
-_MOST = 16_384
-"""Bytes that are sent together if there is no pause between them."""
 
 
 @dataclass(frozen=True)

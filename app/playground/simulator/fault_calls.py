@@ -29,6 +29,16 @@ from playground.simulator.plan import forced_call
 Change = Callable[[ModelReply, ModelRequest, int], ModelReply]
 """(the correct reply, the request, the number in the fault's name) -> the replacement."""
 
+_CALL_TYPES = ("tool_use", "function_call", "custom_tool_call")
+_ARGUMENTS = ("input", "args", "arguments")
+_ADDED = "response.output_item.added"
+_USAGE = ("usage", "usageMetadata", "prompt_eval_count", "eval_count")
+
+FieldEdit = Callable[[Any], None]
+"""Gets the JSON value of a frame, and changes it in place."""
+
+Indexed = Callable[[int], int | None]
+
 
 def some_call(reply: ModelReply, request: ModelRequest) -> ReplyBlock:
     """The first call of `reply`, or a generated one, so that there is something to break."""
@@ -179,11 +189,6 @@ def cut_by_length(reply: ModelReply, request: ModelRequest, number: int) -> Mode
 
 # -- in the JSON of frames and bodies: a call's id, name and index, the usage
 
-_CALL_TYPES = ("tool_use", "function_call", "custom_tool_call")
-_ARGUMENTS = ("input", "args", "arguments")
-_ADDED = "response.output_item.added"
-_USAGE = ("usage", "usageMetadata", "prompt_eval_count", "eval_count")
-
 
 @dataclass(frozen=True)
 class CallFields:
@@ -192,10 +197,6 @@ class CallFields:
     of_id: dict[str, Any]
     id_key: str
     of_name: dict[str, Any]
-
-
-FieldEdit = Callable[[Any], None]
-"""Gets the JSON value of a frame, and changes it in place."""
 
 
 def spots(value: Any) -> Iterator[CallFields]:
@@ -330,9 +331,6 @@ def parted_names(share: float) -> Twist:
         return edit_frames(edit)(frames, end, number)
 
     return twist
-
-
-Indexed = Callable[[int], int | None]
 
 
 def indexes(changed: Indexed) -> Twist:

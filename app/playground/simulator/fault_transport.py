@@ -52,6 +52,29 @@ SENTENCES = {
 HTML = b"<!doctype html><html><body><h1>It works!</h1><p>This is no API.</p></body></html>"
 JSON, SSE, PAGE = "application/json", "text/event-stream", "text/html; charset=utf-8"
 
+Twist = Callable[[Frames, ProviderServer, int], Iterable[OutgoingFrame]]
+"""(the frames of a valid answer, protocol server, the fault's number) -> the replacement."""
+
+Keep = Callable[[Frames, int], Iterable[OutgoingFrame]]
+Then = OutgoingFrame | Callable[[Frames, ProviderServer], Iterable[OutgoingFrame]]
+
+_DRIPS = 50
+_DRIP_S = 0.002
+_PING_S = 0.05
+
+_PIECE = 16
+"""Bytes; small enough that the shortest JSON answer has as many pieces as a stream has frames."""
+
+Raw = Callable[[Mapping[str, str], Frames, int], Iterator[OutgoingFrame]]
+"""(the headers, the frames of a valid answer, the number in the name) -> the socket's bytes."""
+
+Part = OutgoingFrame | Callable[[Mapping[str, str], Frames, int], Iterable[OutgoingFrame]]
+
+_BYE = struct.pack("ii", 1, 0)
+"""SO_LINGER on, zero seconds: closing such a socket resets the connection."""
+
+CHUNKED = "transfer-encoding: chunked"
+
 
 @dataclass(frozen=True)
 class Canned:
@@ -119,17 +142,6 @@ def redirect(end: ProviderServer, number: int, key: str) -> Canned:
 
 
 # -- the frames of a valid answer, changed
-
-Twist = Callable[[Frames, ProviderServer, int], Iterable[OutgoingFrame]]
-"""(the frames of a valid answer, protocol server, the fault's number) -> the replacement."""
-Keep = Callable[[Frames, int], Iterable[OutgoingFrame]]
-Then = OutgoingFrame | Callable[[Frames, ProviderServer], Iterable[OutgoingFrame]]
-
-_DRIPS = 50
-_DRIP_S = 0.002
-_PING_S = 0.05
-_PIECE = 16
-"""Bytes; small enough that the shortest JSON answer has as many pieces as a stream has frames."""
 
 
 def in_pieces(frames: Iterable[OutgoingFrame]) -> Iterator[OutgoingFrame]:
@@ -368,13 +380,6 @@ def gzip_bomb(frames: Frames, end: ProviderServer, number: int) -> Iterator[Outg
 
 # -- faults below HTTP: bytes written to the socket directly
 
-Raw = Callable[[Mapping[str, str], Frames, int], Iterator[OutgoingFrame]]
-"""(the headers, the frames of a valid answer, the number in the name) -> the socket's bytes."""
-Part = OutgoingFrame | Callable[[Mapping[str, str], Frames, int], Iterable[OutgoingFrame]]
-
-_BYE = struct.pack("ii", 1, 0)
-"""SO_LINGER on, zero seconds: closing such a socket resets the connection."""
-
 
 @dataclass(frozen=True)
 class RawResponse:
@@ -461,6 +466,3 @@ def chunks(keep: Keep) -> Part:
         for frame in keep(frames, number)
         if frame.data
     )
-
-
-CHUNKED = "transfer-encoding: chunked"

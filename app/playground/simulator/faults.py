@@ -20,6 +20,17 @@ from playground.simulator import fault_transport as t
 from playground.simulator.fault_calls import Change
 from playground.simulator.fault_transport import Answer, Raw, Twist
 
+_IN_PROMPT = re.compile(r"\[\[fault:([a-z0-9-]+)\]\]")
+
+_STARTED = ("anthropic", "openai_chat", "openai_responses")
+
+_GREETING = OutgoingFrame(b"220 mail.invalid ESMTP\r\n\r\n")
+_PAST = "Wed, 21 Oct 2015 07:28:00 GMT"
+_MIB = b"<!-- " + b"x" * 1024 * 1024
+_GZIP = {"content-encoding": "gzip"}
+
+_NO_SIZE = OutgoingFrame(b"zz\r\nnonsense\r\n")
+
 
 @dataclass(frozen=True)
 class Only:
@@ -67,19 +78,6 @@ class Injected:
     number: int
 
 
-def meaningless(fault: FaultRow, end: ProviderServer) -> str:
-    """A sentence if `fault` has no meaning for the protocol of `end`, else ""."""
-    if fault.only is None or end.name in fault.only.protocols:
-        return ""
-    return (
-        f"The fault {fault.name} does not apply to {end.name}: {fault.only.why}. Use it on "
-        f"{', '.join(fault.only.protocols)}."
-    )
-
-
-_IN_PROMPT = re.compile(r"\[\[fault:([a-z0-9-]+)\]\]")
-
-_STARTED = ("anthropic", "openai_chat", "openai_responses")
 _ON_SSE = Only((*_STARTED, "gemini"), "its stream is JSON lines")
 _WITH_MARKER = Only(_STARTED[:2], "the end is sent once, in one frame")
 _WITH_START = Only(_STARTED, "no frame opens an answer")
@@ -88,6 +86,16 @@ _IN_DELTAS = Only(_STARTED, "a call comes in one piece")
 _NUMBERED = Only((*_STARTED, "ollama"), "calls have no index")
 _NAME_IN_PIECES = Only(("openai_chat",), "a name is not streamed")
 _NAME_ONCE = Only(_STARTED[1:], "a name is sent once, at the start of the call")
+
+
+def meaningless(fault: FaultRow, end: ProviderServer) -> str:
+    """A sentence if `fault` has no meaning for the protocol of `end`, else ""."""
+    if fault.only is None or end.name in fault.only.protocols:
+        return ""
+    return (
+        f"The fault {fault.name} does not apply to {end.name}: {fault.only.why}. Use it on "
+        f"{', '.join(fault.only.protocols)}."
+    )
 
 
 def _answer(name: str, about: str, answer: Answer, number: int = 0, **more: Any) -> FaultRow:
@@ -131,10 +139,6 @@ def _headers(name: str, about: str, kind: str | None) -> FaultRow:
     return FaultRow(name, about, headers={"content-type": kind})
 
 
-_GREETING = OutgoingFrame(b"220 mail.invalid ESMTP\r\n\r\n")
-_PAST = "Wed, 21 Oct 2015 07:28:00 GMT"
-_MIB = b"<!-- " + b"x" * 1024 * 1024
-_GZIP = {"content-encoding": "gzip"}
 _ANSWERS = (
     *(_answer(f"http-{code}", sentence, t.status(code)) for code, sentence in t.SENTENCES.items()),
     _answer("http-401-echo-key", "a refused key, repeated in the error", t.echo_key),
@@ -178,7 +182,6 @@ _ANSWERS = (
     _raw("stall-headers", "silence from the start", STALL),
 )
 
-_NO_SIZE = OutgoingFrame(b"zz\r\nnonsense\r\n")
 _STREAMS = (
     FaultRow(
         "json-instead-of-sse", "one JSON body although a stream was requested", unstreamed=True

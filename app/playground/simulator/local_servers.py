@@ -39,6 +39,15 @@ from playground.protocols.server import (
     tokens,
 )
 
+_OPEN_CALL = "Cannot continue an assistant message that contains tool calls."
+
+_DELTAS = {
+    "thinking": "reasoning_text.delta",
+    "text": "output_text.delta",
+    "call": "function_call_arguments.delta",
+}
+_TAGS: Mapping[str, Any] = {"thinking": "text", "text": "text", "call": "args"}
+
 
 @dataclass(frozen=True)
 class PlayedServer:
@@ -172,9 +181,6 @@ def _parse_responses(
     return responses.read(data, RequestContext((), items))
 
 
-_OPEN_CALL = "Cannot continue an assistant message that contains tool calls."
-
-
 def _chat_calls(messages: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     for message in messages:
         yield from dicts(message.get("tool_calls"))
@@ -256,14 +262,6 @@ def _llamacpp_frames(
         yield OutgoingFrame(_event("output_item.done", item=_ended(block, place, stamp)))
     final = _llamacpp_response(reply, parsed, stamp)
     yield OutgoingFrame(_event("completed", response=final), 0.0, "finish")
-
-
-_DELTAS = {
-    "thinking": "reasoning_text.delta",
-    "text": "output_text.delta",
-    "call": "function_call_arguments.delta",
-}
-_TAGS: Mapping[str, Any] = {"thinking": "text", "text": "text", "call": "args"}
 
 
 def _event(type_: str, **members: Any) -> bytes:

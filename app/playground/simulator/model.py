@@ -35,6 +35,55 @@ from playground.simulator.plan import (
 _SAID = 100_000
 """Characters of a prompt that are searched for a schema."""
 
+_FINAL = re.compile(
+    r"final[_-]?(?:answer|result|output|response|action)\w*|(?:submit|give|return)_?"
+    r"(?:final_?)?(?:answer|result|output|response)|attempt_completion|complete_task|task_complete|"
+    r"structured_?output|finish|done|respond(?:_to_user)?",
+    re.I,
+)
+_PROSE = words_of(
+    """answer response reply message text summary explanation reason reasoning rationale content
+    output result conclusion report thought thoughts analysis"""
+)
+_MOST = 200
+
+_MOST_QUOTED = 600
+_MOST_TEXT = 200_000
+
+_LARGE = 20_000
+"""The length in characters from which a result is called very large."""
+
+_PARAGRAPH_OF_ORDERS = re.compile(
+    r"\b(?:ignore|disregard|forget|override)\b[^.\n]{0,40}\b(?:instructions?|rules?|prompt)\b"
+    r"|\bdo not (?:tell|inform|mention)\b[^.\n]{0,40}\b(?:person|user|human|anyone)\b"
+    r"|\b(?:reveal|answer with|print)\b[^.\n]{0,30}\bsystem prompt\b",
+    re.I,
+)
+_PASSING = re.compile(
+    r"\btime[ds]?[- ]?out\b|\btook too long\b|\bafter [\d.]+ s, its limit\b|\btry again\b"
+    r"|\btemporar|\bunavailable\b|\b50[0234]\b|\binternal error\b|\bconnection was lost\b"
+    r"|\bdid not answer\b",
+    re.I,
+)
+_FORBIDDEN = re.compile(r"\b(?:denied|not allow|declined|refused|permission)", re.I)
+_DEGREES = {"celsius": " °C", "fahrenheit": " °F"}
+_UNITS = {"percent": " %", "kmh": " km/h", "mph": " mph", "kg": " kg", "km": " km", "mm": " mm"}
+_PLAIN = ("result", "value", "answer", "text", "message", "content", "output")
+_ECHOED = ("status", "ok", "success", "id", "type", "object")
+WHO = (
+    "I am the built-in simulator of this playground: a small program that speaks the provider's "
+    "wire protocol, so that you can try tools without a key."
+)
+_SMALL_TALK = (
+    (
+        r"\b(?:who|what) (?:are|can) you\b|\byour name\b|^\W*help\b|\bwhat model\b",
+        f"{WHO} I pick tools by your words and fill in arguments. For trouble, put a fault in the "
+        "prompt, such as [[fault:error-mid]].",
+    ),
+    (r"\b(?:thanks|thank you|bye|goodbye)\b", "You are welcome!"),
+    (r"\b(?:hi|hello|hey|good (?:morning|afternoon|evening))\b", "Hello! What shall we try?"),
+)
+
 
 def reply(request: ModelRequest) -> ModelReply:
     """The turn that follows `request`.
@@ -167,18 +216,6 @@ def _without(
 
 # -- structured answers: JSON for a schema, the arguments of the tool that ends a run
 
-_FINAL = re.compile(
-    r"final[_-]?(?:answer|result|output|response|action)\w*|(?:submit|give|return)_?"
-    r"(?:final_?)?(?:answer|result|output|response)|attempt_completion|complete_task|task_complete|"
-    r"structured_?output|finish|done|respond(?:_to_user)?",
-    re.I,
-)
-_PROSE = words_of(
-    """answer response reply message text summary explanation reason reasoning rationale content
-    output result conclusion report thought thoughts analysis"""
-)
-_MOST = 200
-
 
 @dataclass(frozen=True)
 class KnownFacts:
@@ -293,41 +330,6 @@ def _json(value: Any) -> str:
 
 
 # The text of its answers: before calls, with the results, without a tool --------------------------
-
-_MOST_QUOTED = 600
-_MOST_TEXT = 200_000
-_LARGE = 20_000
-"""The length in characters from which a result is called very large."""
-_PARAGRAPH_OF_ORDERS = re.compile(
-    r"\b(?:ignore|disregard|forget|override)\b[^.\n]{0,40}\b(?:instructions?|rules?|prompt)\b"
-    r"|\bdo not (?:tell|inform|mention)\b[^.\n]{0,40}\b(?:person|user|human|anyone)\b"
-    r"|\b(?:reveal|answer with|print)\b[^.\n]{0,30}\bsystem prompt\b",
-    re.I,
-)
-_PASSING = re.compile(
-    r"\btime[ds]?[- ]?out\b|\btook too long\b|\bafter [\d.]+ s, its limit\b|\btry again\b"
-    r"|\btemporar|\bunavailable\b|\b50[0234]\b|\binternal error\b|\bconnection was lost\b"
-    r"|\bdid not answer\b",
-    re.I,
-)
-_FORBIDDEN = re.compile(r"\b(?:denied|not allow|declined|refused|permission)", re.I)
-_DEGREES = {"celsius": " °C", "fahrenheit": " °F"}
-_UNITS = {"percent": " %", "kmh": " km/h", "mph": " mph", "kg": " kg", "km": " km", "mm": " mm"}
-_PLAIN = ("result", "value", "answer", "text", "message", "content", "output")
-_ECHOED = ("status", "ok", "success", "id", "type", "object")
-WHO = (
-    "I am the built-in simulator of this playground: a small program that speaks the provider's "
-    "wire protocol, so that you can try tools without a key."
-)
-_SMALL_TALK = (
-    (
-        r"\b(?:who|what) (?:are|can) you\b|\byour name\b|^\W*help\b|\bwhat model\b",
-        f"{WHO} I pick tools by your words and fill in arguments. For trouble, put a fault in the "
-        "prompt, such as [[fault:error-mid]].",
-    ),
-    (r"\b(?:thanks|thank you|bye|goodbye)\b", "You are welcome!"),
-    (r"\b(?:hi|hello|hey|good (?:morning|afternoon|evening))\b", "Hello! What shall we try?"),
-)
 
 
 def lead(calls: Sequence[PlannedCall], *, again: bool, failed: Sequence[CallOutcome] = ()) -> str:

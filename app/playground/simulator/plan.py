@@ -46,6 +46,95 @@ _ENDINGS = (
     *("ings", "ing", "ied", "ies", "ments", "ment", "ed", "es", "s", "e"),
 )
 
+_UP = r"[A-ZÀ-ÖØ-Þ][\w'’-]*"
+_DIGITS = r"\d+(?:,\d{3})*(?:\.\d+)?"
+_OPERAND = rf"(?:[a-z]{{2,5}}(?=\())?\({{0,4}}-?{_DIGITS}\){{0,4}}"
+_VALUE = re.compile(
+    r"\"(?P<quote>[^\"]+)\"|“(?P<quote2>[^”]+)”|`(?P<quote3>[^`]+)`|(?<!\w)'(?P<quote4>[^']+)'(?!\w)"
+    r"|(?P<url>https?://[^\s\"'<>)]*[^\s\"'<>).,;:!?])"
+    r"|(?P<email>(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
+    r"|(?P<date>\b\d{4}-\d{2}-\d{2}\b)"
+    r"|(?P<path>(?<![\w@/.~<-])(?:(?:[~.]{0,2}/)?(?:[\w-]+/)*[\w-]+\.[a-z][a-z0-9]{1,4}(?![\w@])"
+    r"|~?/[\w./-]*\w))"
+    rf"|(?P<sum>(?<![\w.]){_OPERAND}(?:\s{{0,3}}(?:\*\*|//|[-+*/^%])\s{{0,3}}{_OPERAND})+)"
+    r"|#(?P<code>\d+)|(?P<code2>\b[A-Z]+-\d+\b)"
+    rf"|(?P<number>(?<![\w.])-?{_DIGITS}(?![\w-]))"
+    rf"|(?P<name>(?<![\w@'’])@?{_UP}(?:\s+(?:(?:of|de|la|del|da|van|von)\s+)?{_UP})*)"
+)
+
+_JOINT = re.compile(
+    r"\s*(?:,\s*(?:and|or)?|and|or|&)\s+(?:also\s+)?(?:(?:in|for|at|near)\s+)?", re.I
+)
+"""The separators of an enumeration's names: "Paris, Rome and in Oslo"."""
+
+_FORMATS = {"email": ("email",), "uri": ("url",), "date": ("date",)}
+_NAMED = ("name", "email")
+
+_WANTED: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = (
+    (words_of("expression expr formula equation calculation"), ("sum",)),
+    (words_of("email mail cc bcc"), ("email",)),
+    (words_of("url uri link href website"), ("url",)),
+    (words_of("path file filename filepath folder directory"), ("path",)),
+    (words_of("id ids code ticket sku"), ("code", "number")),
+    (words_of("date day when deadline"), ("date",)),
+    (
+        words_of(
+            """city cities location locations place places country town region destination origin
+            from to recipient recipients person people attendee attendees contact name user who
+            language artist timezone"""
+        ),
+        _NAMED,
+    ),
+)
+"""Words of a parameter's name, and the kinds of values that it accepts."""
+
+_AT_END = re.compile(
+    r"(?:[\s,]*\b(?:please|thanks|thank you|for me|today|tomorrow|now))*\W*$", re.I
+)
+
+_OPERATOR = re.compile(r"(?<=[\d\s)])[-+*/^%]+|[()a-z]")
+
+_NAME = 3
+_SIGNS = {"+": "add plus sum", "-": "subtract minus", "*": "multiply", "/": "divide"}
+
+_MEANT = {
+    "sum": "calculate calc compute math arithmetic expression evaluate",
+    "url": "url link page fetch",
+    "email": "email mail",
+    "path": "file path",
+}
+"""The meaning of a value in the prompt, besides its words."""
+
+_BREAK = re.compile(
+    r"(?<=[.!?;])\s+|\n+|"
+    r"\s*[,;]?\s+(?:and then|and also|and|then|also|plus|after that|as well as)\s+"
+    r"|\s*,\s+(?:then\s+|also\s+)?",
+    re.I,
+)
+_FOLLOW_UP = re.compile(
+    r"^\W*(?:and|what about|how about|also|same|now|again|then|or|in|for|to)\b", re.I
+)
+
+_USING = r"(?:us(?:e|ing)|call(?:ing)?|invok(?:e|ing)|run(?:ning)?|execut(?:e|ing)|try(?:ing)?)"
+_USED = re.compile(rf"\b{_USING}\s+(?:the\s+)?(?:tool\s+|function\s+)?[`'\"“‘]?$", re.I)
+
+_NOT_USED = re.compile(
+    r"(?:\bnot|n['’]t|\bnever|\bwithout|\bavoid|\binstead of|\brather than|\bexcept)\s+"
+    rf"(?:{_USING}\s+)?(?:the\s+)?(?:tool\s+|function\s+)?[`'\"“‘]?$",
+    re.I,
+)
+"""The words before a tool's name that ask for it, and those that forbid it."""
+
+_AROUND = re.compile(
+    r"[`'\"”’]?(?P<kind>\s+(?:tool|function)\b)?(?P<call>\s{0,2}\((?:\s*\))?)?", re.I
+)
+
+_OBJECT = re.compile(r"\W*(?:$|(?:for|with|on|to|of|in|and|then|now|please)\b)", re.I)
+"""What follows a name, and not an article: "call a for Paris"."""
+
+_BEFORE = 60
+"""Characters before a tool's name that are read for the words above."""
+
 
 def words(text: str) -> list[str]:
     """The words of a prompt or of an identifier (`get_weather`, `getWeather`), in lower case."""
@@ -65,26 +154,6 @@ def stems(some: Iterable[str]) -> set[str]:
 
 
 # -- the values of a text
-
-_UP = r"[A-ZÀ-ÖØ-Þ][\w'’-]*"
-_DIGITS = r"\d+(?:,\d{3})*(?:\.\d+)?"
-_OPERAND = rf"(?:[a-z]{{2,5}}(?=\())?\({{0,4}}-?{_DIGITS}\){{0,4}}"
-_VALUE = re.compile(
-    r"\"(?P<quote>[^\"]+)\"|“(?P<quote2>[^”]+)”|`(?P<quote3>[^`]+)`|(?<!\w)'(?P<quote4>[^']+)'(?!\w)"
-    r"|(?P<url>https?://[^\s\"'<>)]*[^\s\"'<>).,;:!?])"
-    r"|(?P<email>(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+)"
-    r"|(?P<date>\b\d{4}-\d{2}-\d{2}\b)"
-    r"|(?P<path>(?<![\w@/.~<-])(?:(?:[~.]{0,2}/)?(?:[\w-]+/)*[\w-]+\.[a-z][a-z0-9]{1,4}(?![\w@])"
-    r"|~?/[\w./-]*\w))"
-    rf"|(?P<sum>(?<![\w.]){_OPERAND}(?:\s{{0,3}}(?:\*\*|//|[-+*/^%])\s{{0,3}}{_OPERAND})+)"
-    r"|#(?P<code>\d+)|(?P<code2>\b[A-Z]+-\d+\b)"
-    rf"|(?P<number>(?<![\w.])-?{_DIGITS}(?![\w-]))"
-    rf"|(?P<name>(?<![\w@'’])@?{_UP}(?:\s+(?:(?:of|de|la|del|da|van|von)\s+)?{_UP})*)"
-)
-_JOINT = re.compile(
-    r"\s*(?:,\s*(?:and|or)?|and|or|&)\s+(?:also\s+)?(?:(?:in|for|at|near)\s+)?", re.I
-)
-"""The separators of an enumeration's names: "Paris, Rome and in Oslo"."""
 
 
 @dataclass(frozen=True)
@@ -187,29 +256,6 @@ def mapping(value: Any) -> Mapping[str, Any]:
 
 
 # Arguments ----------------------------------------------------------------------------------------
-
-_FORMATS = {"email": ("email",), "uri": ("url",), "date": ("date",)}
-_NAMED = ("name", "email")
-_WANTED: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = (
-    (words_of("expression expr formula equation calculation"), ("sum",)),
-    (words_of("email mail cc bcc"), ("email",)),
-    (words_of("url uri link href website"), ("url",)),
-    (words_of("path file filename filepath folder directory"), ("path",)),
-    (words_of("id ids code ticket sku"), ("code", "number")),
-    (words_of("date day when deadline"), ("date",)),
-    (
-        words_of(
-            """city cities location locations place places country town region destination origin
-            from to recipient recipients person people attendee attendees contact name user who
-            language artist timezone"""
-        ),
-        _NAMED,
-    ),
-)
-"""Words of a parameter's name, and the kinds of values that it accepts."""
-_AT_END = re.compile(
-    r"(?:[\s,]*\b(?:please|thanks|thank you|for me|today|tomorrow|now))*\W*$", re.I
-)
 
 
 @dataclass(frozen=True)
@@ -395,9 +441,6 @@ class _Filling:
         return text
 
 
-_OPERATOR = re.compile(r"(?<=[\d\s)])[-+*/^%]+|[()a-z]")
-
-
 def _number(text: str, kind: str) -> int | float:
     number = float(text.replace(",", ""))
     return int(number) if kind == "integer" or number.is_integer() else number
@@ -411,42 +454,6 @@ def _wanted(name: str, schema: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 # Calls --------------------------------------------------------------------------------------------
-
-_NAME = 3
-_SIGNS = {"+": "add plus sum", "-": "subtract minus", "*": "multiply", "/": "divide"}
-_MEANT = {
-    "sum": "calculate calc compute math arithmetic expression evaluate",
-    "url": "url link page fetch",
-    "email": "email mail",
-    "path": "file path",
-}
-"""The meaning of a value in the prompt, besides its words."""
-_BREAK = re.compile(
-    r"(?<=[.!?;])\s+|\n+|"
-    r"\s*[,;]?\s+(?:and then|and also|and|then|also|plus|after that|as well as)\s+"
-    r"|\s*,\s+(?:then\s+|also\s+)?",
-    re.I,
-)
-_FOLLOW_UP = re.compile(
-    r"^\W*(?:and|what about|how about|also|same|now|again|then|or|in|for|to)\b", re.I
-)
-
-
-_USING = r"(?:us(?:e|ing)|call(?:ing)?|invok(?:e|ing)|run(?:ning)?|execut(?:e|ing)|try(?:ing)?)"
-_USED = re.compile(rf"\b{_USING}\s+(?:the\s+)?(?:tool\s+|function\s+)?[`'\"“‘]?$", re.I)
-_NOT_USED = re.compile(
-    r"(?:\bnot|n['’]t|\bnever|\bwithout|\bavoid|\binstead of|\brather than|\bexcept)\s+"
-    rf"(?:{_USING}\s+)?(?:the\s+)?(?:tool\s+|function\s+)?[`'\"“‘]?$",
-    re.I,
-)
-"""The words before a tool's name that ask for it, and those that forbid it."""
-_AROUND = re.compile(
-    r"[`'\"”’]?(?P<kind>\s+(?:tool|function)\b)?(?P<call>\s{0,2}\((?:\s*\))?)?", re.I
-)
-_OBJECT = re.compile(r"\W*(?:$|(?:for|with|on|to|of|in|and|then|now|please)\b)", re.I)
-"""What follows a name, and not an article: "call a for Paris"."""
-_BEFORE = 60
-"""Characters before a tool's name that are read for the words above."""
 
 
 @dataclass(frozen=True)

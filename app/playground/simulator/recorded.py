@@ -44,9 +44,10 @@ _SHOWN = 80
 ADVICE = "Or choose another model in Setup and continue with it."
 """The end of the sentence that says where the path left the recording."""
 
-
 GONE = f"The recorded session is deleted. Restore it if it is still in the bin. {ADVICE}"
 """The sentence if the recording does not exist any more."""
+
+StepKind = Literal["prompt", "call", "result"]
 
 
 @dataclass(frozen=True)
@@ -169,8 +170,6 @@ def _clipped(text: str) -> str:
 
 
 # -- the steps of a request body: prompts, calls and results
-
-StepKind = Literal["prompt", "call", "result"]
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,36 @@ from playground.simulator.plan import finds, fitted, mapping, resolved, type_of,
 
 _OVER = "The scenario has ended: it has no turn {number}. Start a new session to play it again."
 
+_PATH = words_of("path filepath file filename target")
+_OLD, _NEW = words_of("old search before find"), words_of("new replace after replacement")
+_COMMAND = words_of("command cmd script")
+_ALL = words_of("all every multiple")
+_READING = words_of("read view open cat show")
+_OTHER = words_of("image images directory folder many notebook resource background")
+_SHELLS = words_of("bash shell exec run terminal sh execute")
+_PATCH = words_of("patch input diff")
+
+_ROLES = (("old", _OLD), ("new", _NEW), ("path", _PATH), ("command", _COMMAND), ("patch", _PATCH))
+"""The role of a parameter, by the words of its name."""
+
+_DEEPEST = 3
+"""Levels of lists and objects in which a parameter is searched."""
+
+_QUOTED = r"[\"'“”‘’`]([^\"'“”‘’`]+)[\"'“”‘’`]"
+_CHANGE = re.compile(
+    rf"\b(?:replace|change|rename|correct|turn)\s+(?:the\s+)?(?:\w+\s+)?{_QUOTED}\s+"
+    rf"(?:with|by|to|into)\s+(?:the\s+)?(?:\w+\s+)?{_QUOTED}"
+    r"|\b(?:replace|change|rename|correct|turn)\s+(\S+)\s+(?:with|by|to|into)\s+([\w-]+)",
+    re.I,
+)
+_NUMBERED = re.compile(r"^\s*\d+(?:\t|→|: | ?\| ?)")
+_FOLDER = re.compile(
+    r"(?:\bwork(?:ing|space) (?:in )?(?:the )?(?:director(?:y|ies)|folder|path|root)"
+    r"|<cwd>|\bcwd|\bcurrent (?:directory|folder)|\bproject (?:root|directory|folder))"
+    r"\W{0,4}(/[^\s<>()\"'`,;]*)",
+    re.I,
+)
+
 
 @dataclass(frozen=True)
 class ScenarioTurn:
@@ -157,33 +187,6 @@ def _fault(name: str, where: str) -> Injected:
 # works with any tools of the agent, recognised by their parameters: a path and a text to replace, a
 # patch, or a shell. Other requests (a title, a prompt without a file) are left to the simulator's
 # own model.
-
-_PATH = words_of("path filepath file filename target")
-_OLD, _NEW = words_of("old search before find"), words_of("new replace after replacement")
-_COMMAND = words_of("command cmd script")
-_ALL = words_of("all every multiple")
-_READING = words_of("read view open cat show")
-_OTHER = words_of("image images directory folder many notebook resource background")
-_SHELLS = words_of("bash shell exec run terminal sh execute")
-_PATCH = words_of("patch input diff")
-_ROLES = (("old", _OLD), ("new", _NEW), ("path", _PATH), ("command", _COMMAND), ("patch", _PATCH))
-"""The role of a parameter, by the words of its name."""
-_DEEPEST = 3
-"""Levels of lists and objects in which a parameter is searched."""
-_QUOTED = r"[\"'“”‘’`]([^\"'“”‘’`]+)[\"'“”‘’`]"
-_CHANGE = re.compile(
-    rf"\b(?:replace|change|rename|correct|turn)\s+(?:the\s+)?(?:\w+\s+)?{_QUOTED}\s+"
-    rf"(?:with|by|to|into)\s+(?:the\s+)?(?:\w+\s+)?{_QUOTED}"
-    r"|\b(?:replace|change|rename|correct|turn)\s+(\S+)\s+(?:with|by|to|into)\s+([\w-]+)",
-    re.I,
-)
-_NUMBERED = re.compile(r"^\s*\d+(?:\t|→|: | ?\| ?)")
-_FOLDER = re.compile(
-    r"(?:\bwork(?:ing|space) (?:in )?(?:the )?(?:director(?:y|ies)|folder|path|root)"
-    r"|<cwd>|\bcwd|\bcurrent (?:directory|folder)|\bproject (?:root|directory|folder))"
-    r"\W{0,4}(/[^\s<>()\"'`,;]*)",
-    re.I,
-)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,9 @@ BatchState = Literal["running", "paused", "stopped", "ended"]
 RunPlace = tuple[str, str, str, int]
 """Case, variant, model and repetition: the key of a run in its batch."""
 
+_SELECT = "SELECT id, digest, name, body, runs, state, why, created_ms, updated_ms FROM batches"
+_PLACE = "batch = ? AND case_id = ? AND variant = ? AND model = ? AND repetition = ?"
+
 
 @dataclass(frozen=True)
 class BatchRow:
@@ -124,7 +127,3 @@ async def run_rows(database: Database, batch: str) -> list[RunRow]:
 
 def _stored(place: RunPlace) -> Sequence[Any]:
     return [storable(part) if isinstance(part, str) else part for part in place]
-
-
-_SELECT = "SELECT id, digest, name, body, runs, state, why, created_ms, updated_ms FROM batches"
-_PLACE = "batch = ? AND case_id = ? AND variant = ? AND model = ? AND repetition = ?"

@@ -42,6 +42,73 @@ from playground.store.writes import (
 
 _NO_DELTA = f"kind NOT IN ('{DELTA}', '{DELTAS}')"
 
+_BELOW = """
+    WITH RECURSIVE beside (id) AS (
+        SELECT ?
+        UNION SELECT sessions.id FROM sessions JOIN beside ON sessions.above = beside.id
+        WHERE sessions.own AND sessions.deleted_ms IS NULL
+    )
+    SELECT id FROM sessions JOIN beside USING (id) WHERE id != ? ORDER BY created_ms, id LIMIT 200
+"""
+"""UNION, because imported sessions may refer to each other in a cycle."""
+
+_OF_TAP = """
+    SELECT id FROM sessions WHERE tap = {} AND tap != '' AND own AND deleted_ms IS NULL
+    ORDER BY updated_ms DESC, id LIMIT ?
+"""
+
+_LATEST_MS = 2**62
+_NO_RUN = " AND batch = ''"
+
+SUMMARY = (
+    "id, title, created_ms, updated_ms, state, model, calls, waiting, deleted_ms IS NOT NULL,"
+    " profile, parent, parent_seq, own, pinned_ms IS NOT NULL, archived_ms IS NOT NULL,"
+    " (SELECT group_concat(tag, char(31)) FROM tags WHERE session = sessions.id), tap, agent,"
+    " above, batch"
+)
+"""The columns of table sessions for `summary_of_row`."""
+
+_PIN = "UPDATE sessions SET pinned_ms = ? WHERE id = ?"
+_ARCHIVE = "UPDATE sessions SET archived_ms = ? WHERE id = ?"
+
+MOST_RELATIVES = 500
+"""Most sessions of one family that are listed."""
+
+# A fork begins with SessionForked, or with a settings change before it.
+_ROW = """
+    SELECT s.id, s.title, s.state, s.updated_ms, s.parent, s.parent_seq,
+        (SELECT e.body FROM events AS e WHERE e.session = s.id AND s.parent != ''
+            AND e.seq IN (s.parent_seq + 1, s.parent_seq + 2) AND e.kind = {kind} LIMIT 1)
+    FROM sessions AS s
+"""
+
+# Goes up to the first session without a parent here, and down again from it (or its name). UNION,
+# because imported sessions may refer to each other in a cycle.
+_ALL = """
+    WITH RECURSIVE
+    up (id, parent) AS (
+        SELECT id, parent FROM sessions WHERE id = ?
+        UNION SELECT s.id, s.parent FROM sessions AS s JOIN up ON s.id = up.parent),
+    first (id) AS (
+        SELECT CASE parent WHEN '' THEN id ELSE parent END FROM up
+        WHERE parent = '' OR NOT EXISTS (SELECT 1 FROM sessions AS p WHERE p.id = up.parent)
+        UNION SELECT ?),
+    down (id) AS (
+        SELECT id FROM first
+        UNION SELECT s.id FROM sessions AS s JOIN down ON s.parent = down.id AND s.parent != '')
+"""
+_FAMILY = (
+    _ALL  # noqa: S608
+    + _ROW.format(kind="?")
+    + " WHERE s.id IN (SELECT id FROM down) AND (s.deleted_ms IS NULL OR s.id = ?)"
+    + " ORDER BY s.created_ms, s.id LIMIT ?"
+)
+_FORKS = (
+    _ROW.format(kind="?")
+    + " WHERE s.parent = ? AND s.parent != '' AND s.deleted_ms IS NULL"
+    + " ORDER BY s.created_ms, s.id LIMIT ?"
+)
+
 
 @dataclass(frozen=True)
 class PastCall:
@@ -71,14 +138,12 @@ class PastResult:
 PAST_ROWS = 200_000
 """How many of the newest rows are searched for past calls."""
 
-
 PORTION = 256
 """Most rows of a recording, or slices of requests, read at once: at most 16 MiB, unless pieces
 arrived larger."""
 
 GAP = 64
 """Unneeded slices that are read rather than making one more query."""
-
 
 GROUP_S = 0.03
 """Seconds that deltas wait at most, until those of all sessions are written together."""
@@ -627,32 +692,6 @@ _DENIED = f"""
 """  # noqa: S608
 """Scans each table once, however many rows match."""
 
-_BELOW = """
-    WITH RECURSIVE beside (id) AS (
-        SELECT ?
-        UNION SELECT sessions.id FROM sessions JOIN beside ON sessions.above = beside.id
-        WHERE sessions.own AND sessions.deleted_ms IS NULL
-    )
-    SELECT id FROM sessions JOIN beside USING (id) WHERE id != ? ORDER BY created_ms, id LIMIT 200
-"""
-"""UNION, because imported sessions may refer to each other in a cycle."""
-
-_OF_TAP = """
-    SELECT id FROM sessions WHERE tap = {} AND tap != '' AND own AND deleted_ms IS NULL
-    ORDER BY updated_ms DESC, id LIMIT ?
-"""
-
-_LATEST_MS = 2**62
-_NO_RUN = " AND batch = ''"
-
-SUMMARY = (
-    "id, title, created_ms, updated_ms, state, model, calls, waiting, deleted_ms IS NOT NULL,"
-    " profile, parent, parent_seq, own, pinned_ms IS NOT NULL, archived_ms IS NOT NULL,"
-    " (SELECT group_concat(tag, char(31)) FROM tags WHERE session = sessions.id), tap, agent,"
-    " above, batch"
-)
-"""The columns of table sessions for `summary_of_row`."""
-
 
 def summary_of_row(row: Sequence[Any]) -> Summary:
     tags = tuple(sorted(row[15].split("\x1f"))) if row[15] else ()
@@ -662,10 +701,6 @@ def summary_of_row(row: Sequence[Any]) -> Summary:
 
 
 # Marks that the user sets. They are no events: they do not change a session ----------------------
-
-
-_PIN = "UPDATE sessions SET pinned_ms = ? WHERE id = ?"
-_ARCHIVE = "UPDATE sessions SET archived_ms = ? WHERE id = ?"
 
 
 async def pin(database: Database, session: str, at_ms: int | None) -> None:
@@ -686,10 +721,6 @@ async def set_tags(database: Database, session: str, tags: Sequence[str]) -> Non
 
 
 # The forks of a session, and the session it was forked from ---------------------------------------
-
-
-MOST_RELATIVES = 500
-"""Most sessions of one family that are listed."""
 
 
 @dataclass(frozen=True)
@@ -724,40 +755,12 @@ def _relative(row: Sequence[Any]) -> Relative:
     name, title, state, updated_ms, parent, parent_seq, body = row
     event = from_row(kind_of(SessionForked), body) if body is not None else None
     reopened = event.reopened if isinstance(event, SessionForked) else ()
-    return Relative(name, title, state, updated_ms, parent, parent_seq, reopened)
-
-
-# A fork begins with SessionForked, or with a settings change before it.
-_ROW = """
-    SELECT s.id, s.title, s.state, s.updated_ms, s.parent, s.parent_seq,
-        (SELECT e.body FROM events AS e WHERE e.session = s.id AND s.parent != ''
-            AND e.seq IN (s.parent_seq + 1, s.parent_seq + 2) AND e.kind = {kind} LIMIT 1)
-    FROM sessions AS s
-"""
-
-# Goes up to the first session without a parent here, and down again from it (or its name). UNION,
-# because imported sessions may refer to each other in a cycle.
-_ALL = """
-    WITH RECURSIVE
-    up (id, parent) AS (
-        SELECT id, parent FROM sessions WHERE id = ?
-        UNION SELECT s.id, s.parent FROM sessions AS s JOIN up ON s.id = up.parent),
-    first (id) AS (
-        SELECT CASE parent WHEN '' THEN id ELSE parent END FROM up
-        WHERE parent = '' OR NOT EXISTS (SELECT 1 FROM sessions AS p WHERE p.id = up.parent)
-        UNION SELECT ?),
-    down (id) AS (
-        SELECT id FROM first
-        UNION SELECT s.id FROM sessions AS s JOIN down ON s.parent = down.id AND s.parent != '')
-"""
-_FAMILY = (
-    _ALL  # noqa: S608
-    + _ROW.format(kind="?")
-    + " WHERE s.id IN (SELECT id FROM down) AND (s.deleted_ms IS NULL OR s.id = ?)"
-    + " ORDER BY s.created_ms, s.id LIMIT ?"
-)
-_FORKS = (
-    _ROW.format(kind="?")
-    + " WHERE s.parent = ? AND s.parent != '' AND s.deleted_ms IS NULL"
-    + " ORDER BY s.created_ms, s.id LIMIT ?"
-)
+    return Relative(
+        name,
+        title=title,
+        state=state,
+        updated_ms=updated_ms,
+        parent=parent,
+        parent_seq=parent_seq,
+        reopened=reopened,
+    )

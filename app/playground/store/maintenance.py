@@ -17,6 +17,17 @@ from playground.store.writes import Summary, WriteBatch, statements, storable
 PAGES = 500
 """Pages returned in one step, so that other writes do not wait long."""
 
+REBUILD = (
+    Statement("INSERT INTO found (found) VALUES ('delete-all')", [()]),
+    Statement("INSERT INTO found (rowid, text) SELECT pos, text FROM texts", [()]),
+)
+"""FTS5's own 'rebuild' cannot read a view."""
+
+_INDEXED = """
+    SELECT (SELECT count(*) FROM (SELECT pos FROM texts EXCEPT SELECT id FROM found_docsize)),
+        (SELECT count(*) FROM (SELECT id FROM found_docsize EXCEPT SELECT pos FROM texts))
+"""
+
 
 @dataclass(frozen=True)
 class Size:
@@ -91,17 +102,6 @@ async def size(database: Database) -> Size:
 
 
 # Rebuilds derived data from the events -----------------------------------------------------------
-
-
-REBUILD = (
-    Statement("INSERT INTO found (found) VALUES ('delete-all')", [()]),
-    Statement("INSERT INTO found (rowid, text) SELECT pos, text FROM texts", [()]),
-)
-"""FTS5's own 'rebuild' cannot read a view."""
-_INDEXED = """
-    SELECT (SELECT count(*) FROM (SELECT pos FROM texts EXCEPT SELECT id FROM found_docsize)),
-        (SELECT count(*) FROM (SELECT id FROM found_docsize EXCEPT SELECT pos FROM texts))
-"""
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,77 @@ MARKS = ("pinned", "archived", "deleted", "fork", "foreign", "agent", "batch")
 KEYS = ("tool", "model", "profile", "state", "tag", "is", "after", "before")
 _KEYED = re.compile(rf"({'|'.join(KEYS)}):(?:\"([^\"]*)\"?|(\S*))")
 
+LIMIT_S = 0.8
+"""Time limit of a search, in seconds."""
+
+FEW = 200
+"""Up to so many sessions are searched one by one; with more, all matching texts are scanned."""
+
+LOOKED_UP = 500
+"""So many sessions are queried one by one before all permitted ids are read at once."""
+
+KNOWN = 8_000
+"""If at most so many sessions have a tool or tag, their ids are read first."""
+
+LOOKED_THROUGH = 50_000
+"""So many matching texts are scanned for a few sessions; after that each session is queried by
+itself, which costs as much as thousands of texts."""
+
+STEPS = 2_000
+"""SQLite steps between two checks of the time limit."""
+
+TEXTS = "('prompt_added', 'part_ended', 'call_decided', 'call_ended')"
+
+_MATCHES = f"""
+    SELECT found.rowid, events.session FROM found CROSS JOIN events INDEXED BY texts_in_order
+        ON events.pos = found.rowid AND events.kind IN {TEXTS}
+    WHERE found MATCH ? AND found.rowid BETWEEN ? AND ? ORDER BY found.rowid DESC
+"""  # noqa: S608
+_POSITIONS = """
+    SELECT rowid FROM found WHERE found MATCH ? AND rowid BETWEEN ? AND ?
+    ORDER BY rowid DESC LIMIT ?
+"""
+_OWNER = "SELECT session FROM events WHERE pos = ?"
+_SPAN = """
+    SELECT (SELECT pos FROM events WHERE session = ? ORDER BY seq LIMIT 1),
+        (SELECT pos FROM events WHERE session = ? ORDER BY seq DESC LIMIT 1)
+"""
+_ONE = "id = ?"
+_ESCAPE = " ESCAPE '\\'"
+_TITLES = "sessions INDEXED BY sessions_by_title WHERE deleted_ms IS NULL AND"
+
+_EVENT = """
+    SELECT seq, at_ms, kind, length(body), CASE kind
+        WHEN 'prompt_added' THEN 'prompt-' || (SELECT count(*) FROM events AS e
+            WHERE e.session = events.session AND e.seq <= events.seq AND e.kind = 'prompt_added')
+        WHEN 'part_ended' THEN iif(json_extract(body, '$.name') != '', 'call-', 'part-')
+            || recording || '-' || json_extract(body, '$.index')
+        ELSE 'call-' || replace(json_extract(body, '$.call_id'), '.', '-') END
+    FROM events WHERE pos = ?
+"""
+"""Includes the id of the block that shows it (render/blocks.py)."""
+
+_MARKS = {
+    "pinned": "pinned_ms IS NOT NULL",
+    "archived": "archived_ms IS NOT NULL",
+    "fork": "parent != ''",
+    "foreign": "own = 0",
+    "agent": "tap != '' AND own",
+    "batch": "batch != ''",
+}
+_NAMES = {"model": "sessions", "profile": "sessions", "tool": "called", "tag": "tags"}
+
+LONG_TEXT = 300_000
+"""Bytes of an event above which no excerpt is made: marking it would take too long."""
+
+BEGIN, END = "\x02", "\x03"
+
+_TEXT = "SELECT CAST(text AS BLOB) FROM texts WHERE pos = ?"
+_MARKED = """
+    SELECT rowid, CAST(snippet(shown, 0, char(2), char(3), '…', 14) AS BLOB) FROM shown
+    WHERE shown MATCH ?
+"""
+
 
 @dataclass(frozen=True)
 class SearchQuery:
@@ -124,17 +195,17 @@ def parse_query(text: str) -> SearchQuery:
     )
     return SearchQuery(
         tuple(read.words),
-        tuple(read.phrases),
-        tools,
-        models,
-        profiles,
-        states,
-        tags,
-        marks,
-        read.times.get("after"),
-        read.times.get("before"),
-        tuple(read.notes),
-        tuple(read.signs[:WORDS]),
+        phrases=tuple(read.phrases),
+        tools=tools,
+        models=models,
+        profiles=profiles,
+        states=states,
+        tags=tags,
+        marks=marks,
+        after_ms=read.times.get("after"),
+        before_ms=read.times.get("before"),
+        notes=tuple(read.notes),
+        signs=tuple(read.signs[:WORDS]),
     )
 
 
@@ -179,55 +250,6 @@ def _quoted(text: str) -> str:
 
 
 # Search -------------------------------------------------------------------------------------------
-
-LIMIT_S = 0.8
-"""Time limit of a search, in seconds."""
-
-FEW = 200
-"""Up to so many sessions are searched one by one; with more, all matching texts are scanned."""
-
-LOOKED_UP = 500
-"""So many sessions are queried one by one before all permitted ids are read at once."""
-
-KNOWN = 8_000
-"""If at most so many sessions have a tool or tag, their ids are read first."""
-
-LOOKED_THROUGH = 50_000
-"""So many matching texts are scanned for a few sessions; after that each session is queried by
-itself, which costs as much as thousands of texts."""
-
-STEPS = 2_000
-"""SQLite steps between two checks of the time limit."""
-
-TEXTS = "('prompt_added', 'part_ended', 'call_decided', 'call_ended')"
-
-_MATCHES = f"""
-    SELECT found.rowid, events.session FROM found CROSS JOIN events INDEXED BY texts_in_order
-        ON events.pos = found.rowid AND events.kind IN {TEXTS}
-    WHERE found MATCH ? AND found.rowid BETWEEN ? AND ? ORDER BY found.rowid DESC
-"""  # noqa: S608
-_POSITIONS = """
-    SELECT rowid FROM found WHERE found MATCH ? AND rowid BETWEEN ? AND ?
-    ORDER BY rowid DESC LIMIT ?
-"""
-_OWNER = "SELECT session FROM events WHERE pos = ?"
-_SPAN = """
-    SELECT (SELECT pos FROM events WHERE session = ? ORDER BY seq LIMIT 1),
-        (SELECT pos FROM events WHERE session = ? ORDER BY seq DESC LIMIT 1)
-"""
-_ONE = "id = ?"
-_ESCAPE = " ESCAPE '\\'"
-_TITLES = "sessions INDEXED BY sessions_by_title WHERE deleted_ms IS NULL AND"
-_EVENT = """
-    SELECT seq, at_ms, kind, length(body), CASE kind
-        WHEN 'prompt_added' THEN 'prompt-' || (SELECT count(*) FROM events AS e
-            WHERE e.session = events.session AND e.seq <= events.seq AND e.kind = 'prompt_added')
-        WHEN 'part_ended' THEN iif(json_extract(body, '$.name') != '', 'call-', 'part-')
-            || recording || '-' || json_extract(body, '$.index')
-        ELSE 'call-' || replace(json_extract(body, '$.call_id'), '.', '-') END
-    FROM events WHERE pos = ?
-"""
-"""Includes the id of the block that shows it (render/blocks.py)."""
 
 
 @dataclass(frozen=True)
@@ -503,17 +525,6 @@ class _Search:
         return f"EXISTS (SELECT 1 FROM {table} WHERE session = sessions.id AND {one_of})"  # noqa: S608
 
 
-_MARKS = {
-    "pinned": "pinned_ms IS NOT NULL",
-    "archived": "archived_ms IS NOT NULL",
-    "fork": "parent != ''",
-    "foreign": "own = 0",
-    "agent": "tap != '' AND own",
-    "batch": "batch != ''",
-}
-_NAMES = {"model": "sessions", "profile": "sessions", "tool": "called", "tag": "tags"}
-
-
 def names(connection: sqlite3.Connection, column: str, most: int = 200) -> list[str]:
     """The distinct values of `column` ("model", "profile", "tool" or "tag"), in order: one index
     step per value, not per row."""
@@ -556,18 +567,6 @@ def choices(path: Path) -> dict[str, list[str]]:
 
 
 # Excerpts ---------------------------------------------------------------------------------------
-
-
-LONG_TEXT = 300_000
-"""Bytes of an event above which no excerpt is made: marking it would take too long."""
-
-BEGIN, END = "\x02", "\x03"
-
-_TEXT = "SELECT CAST(text AS BLOB) FROM texts WHERE pos = ?"
-_MARKED = """
-    SELECT rowid, CAST(snippet(shown, 0, char(2), char(3), '…', 14) AS BLOB) FROM shown
-    WHERE shown MATCH ?
-"""
 
 
 def excerpts(

@@ -35,6 +35,8 @@ _TO_PUNCTUATION = re.compile(r'(?:[^][{},"]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+[][{
 """Up to the next bracket or comma outside of a JSON string. Possessive: fails at once if there is
 none."""
 
+Runs = Sequence[Sequence[int]]
+
 
 class SliceEnd(NamedTuple):
     """The end of a slice and the state needed to continue the cut: position read so far, bracket
@@ -176,8 +178,6 @@ def hash_of(data: bytes) -> bytes:
 
 
 # Slice numbers, mostly consecutive, as (first, count) ---------------------------------------------
-
-Runs = Sequence[Sequence[int]]
 
 
 def runs_of(numbers: Iterable[int]) -> list[list[int]]:

@@ -34,6 +34,51 @@ from playground.store.database import Statement
 from playground.store.schema import INDEXED
 from playground.store.slices import SMALL, CutBody, Runs, cut, encoded, runs_of
 
+_SEARCHED = (PromptAdded, PartEnded, CallDecided, CallEnded)
+"""The events of which the view `texts` of the database makes texts."""
+
+LARGE = 2 * INDEXED
+"""Characters of a text kept in the body of its event: at least what the view `texts` reads, doubled
+because a character may be two surrogates here. The rest is stored in pieces."""
+
+PIECE = 256 * 1024
+"""Characters of such a piece."""
+
+_INSERT = (
+    "INSERT INTO events (pos, session, seq, at_ms, kind, body, recording, start, stop)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_INSERT_CHUNK = (
+    "INSERT INTO chunks (session, recording, start, at_ms, bytes, cuts) VALUES (?, ?, ?, ?, ?, ?)"
+)
+_INSERT_REST = "INSERT INTO rests (session, seq, nth, bytes) VALUES (?, ?, ?, ?)"
+_INDEX = "INSERT INTO found (rowid, text) SELECT pos, text FROM texts WHERE pos BETWEEN ? AND ?"
+
+MOST = 256
+"""Most deltas, or pieces of a recording, in a row."""
+
+SIZE = 64 * 1024
+"""Most characters, or bytes, in a shared row: a long text has its own row."""
+
+DELTA, DELTAS = kind_of(PartDelta), "part_deltas"
+"""The kinds of rows with one delta and with several. No event has the second kind."""
+
+EVENT_COLUMNS = "seq, at_ms, kind, body, recording, start, stop"
+CHUNK_COLUMNS = "recording, start, at_ms, bytes, cuts"
+
+NEVER: tuple[int | None, int] = (None, -1)
+
+REMEMBERED = 8
+"""Sessions whose slices are kept in memory."""
+
+LARGEST = 2 * 1024 * 1024
+"""Most characters of a body that is kept with them."""
+
+_STAMP = """
+    SELECT (SELECT pos FROM events WHERE session = ? ORDER BY seq LIMIT 1),
+        (SELECT coalesce(max(nth), 0) FROM slices WHERE session = ?)
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
@@ -89,13 +134,13 @@ def summary_of(
     tapped = session.tapped
     return Summary(
         session.id,
-        title,
-        created_ms,
-        session.updated_ms,
-        session.state,
-        session.settings.model or session.settings.profile.model,
-        len(session.by_call),
-        session.waits,
+        title=title,
+        created_ms=created_ms,
+        updated_ms=session.updated_ms,
+        state=session.state,
+        model=session.settings.model or session.settings.profile.model,
+        calls=len(session.by_call),
+        waiting=session.waits,
         tasks=len(session.open_tasks),
         profile=session.settings.profile.name,
         parent=fork.parent if fork is not None else "",
@@ -151,18 +196,6 @@ class WriteBatch:
     copied: Copied | None = None
     ends: Sequence[Closed] = ()
     tags: Sequence[str] = ()
-
-
-_SEARCHED = (PromptAdded, PartEnded, CallDecided, CallEnded)
-"""The events of which the view `texts` of the database makes texts."""
-
-
-LARGE = 2 * INDEXED
-"""Characters of a text kept in the body of its event: at least what the view `texts` reads, doubled
-because a character may be two surrogates here. The rest is stored in pieces."""
-
-PIECE = 256 * 1024
-"""Characters of such a piece."""
 
 
 @dataclass(frozen=True)
@@ -351,32 +384,8 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-_INSERT = (
-    "INSERT INTO events (pos, session, seq, at_ms, kind, body, recording, start, stop)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-_INSERT_CHUNK = (
-    "INSERT INTO chunks (session, recording, start, at_ms, bytes, cuts) VALUES (?, ?, ?, ?, ?, ?)"
-)
-_INSERT_REST = "INSERT INTO rests (session, seq, nth, bytes) VALUES (?, ?, ?, ?)"
-_INDEX = "INSERT INTO found (rowid, text) SELECT pos, text FROM texts WHERE pos BETWEEN ? AND ?"
-
-
 # Events and bytes as rows, and back. A shared row has the position and time of its last event, so a
 # query for later events finds it, and no reader sees half of it.
-
-
-MOST = 256
-"""Most deltas, or pieces of a recording, in a row."""
-
-SIZE = 64 * 1024
-"""Most characters, or bytes, in a shared row: a long text has its own row."""
-
-DELTA, DELTAS = kind_of(PartDelta), "part_deltas"
-"""The kinds of rows with one delta and with several. No event has the second kind."""
-
-EVENT_COLUMNS = "seq, at_ms, kind, body, recording, start, stop"
-CHUNK_COLUMNS = "recording, start, at_ms, bytes, cuts"
 
 
 @dataclass(frozen=True)
@@ -553,8 +562,6 @@ def chunks_of(row: Sequence[Any]) -> list[Chunk]:
 # Requests: a large one is stored with lists of slice numbers in place of its large members. The
 # numbers are assigned in the transaction that writes it.
 
-NEVER: tuple[int | None, int] = (None, -1)
-
 
 @dataclass
 class KnownSlices:
@@ -580,13 +587,6 @@ class SliceMemory:
         if len(self._known) > REMEMBERED:
             del self._known[next(iter(self._known))]
         return known
-
-
-REMEMBERED = 8
-"""Sessions whose slices are kept in memory."""
-
-LARGEST = 2 * 1024 * 1024
-"""Most characters of a body that is kept with them."""
 
 
 class RequestSlices:
@@ -651,12 +651,6 @@ class RequestSlices:
         headers: Any
         body, headers = self._lists[logged.seq]
         return replace(event, body=body, headers=headers)
-
-
-_STAMP = """
-    SELECT (SELECT pos FROM events WHERE session = ? ORDER BY seq LIMIT 1),
-        (SELECT coalesce(max(nth), 0) FROM slices WHERE session = ?)
-"""
 
 
 def is_sliced(event: Event) -> bool:

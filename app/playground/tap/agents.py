@@ -30,6 +30,39 @@ SECRET_VARIABLE = "PLAYGROUND_TAP"
 DUMMY_KEY = "playground-has-the-key"
 """An agent's key when ours is sent upstream: without one it would not start."""
 
+ALL_SDKS: Mapping[str, str] = {
+    "ANTHROPIC_BASE_URL": "anthropic",
+    "COPILOT_PROVIDER_BASE_URL": "openai",
+    "GOOGLE_GEMINI_BASE_URL": "gemini",
+    "OLLAMA_HOST": "ollama",
+    "OPENAI_API_BASE": "openai",
+    "OPENAI_BASE_URL": "openai",
+}
+"""Base URL variables with their doors, for a command that has no row."""
+
+ALL_KEYS = ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENAI_API_KEY")
+
+_CHATGPT = (
+    "Codex is logged in with ChatGPT, which does not use api.openai.com. If requests are "
+    "refused, set OPENAI_API_KEY or name another --upstream."
+)
+
+_GEMINI_COPIED = ("settings.json", "trustedFolders.json")
+_BY_KEY = "gemini-api-key"
+
+_COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+
+MOST_CONFIG = 8 * 1024 * 1024
+"""Bytes of an agent's own configuration that are read."""
+
+_OPENCODE_PROVIDERS: Mapping[Protocol, tuple[str, str]] = {
+    "anthropic": ("anthropic", "anthropic/v1"),
+    "openai_responses": ("openai", "openai/v1"),
+    "openai_chat": ("playground", "openai/v1"),
+    "gemini": ("google", "gemini/v1beta"),
+}
+"""opencode's provider for each protocol, and the path of its door."""
+
 
 @dataclass(frozen=True)
 class Agent:
@@ -303,20 +336,14 @@ def prepare(
     environment = _clean_environment(environ, base) | set_here
     if not upstream.own_login:
         environment = {k: value for k, value in environment.items() if k not in agent.removed}
-    return AgentLaunch(agent.command, (*ours, *arguments), environment, files, links, note)
-
-
-ALL_SDKS: Mapping[str, str] = {
-    "ANTHROPIC_BASE_URL": "anthropic",
-    "COPILOT_PROVIDER_BASE_URL": "openai",
-    "GOOGLE_GEMINI_BASE_URL": "gemini",
-    "OLLAMA_HOST": "ollama",
-    "OPENAI_API_BASE": "openai",
-    "OPENAI_BASE_URL": "openai",
-}
-"""Base URL variables with their doors, for a command that has no row."""
-
-ALL_KEYS = ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENAI_API_KEY")
+    return AgentLaunch(
+        agent.command,
+        arguments=(*ours, *arguments),
+        environment=environment,
+        files=files,
+        links=links,
+        note=note,
+    )
 
 
 def prepare_command(
@@ -369,12 +396,6 @@ def _read_variables(
     return values
 
 
-_CHATGPT = (
-    "Codex is logged in with ChatGPT, which does not use api.openai.com. If requests are "
-    "refused, set OPENAI_API_KEY or name another --upstream."
-)
-
-
 def _has_chatgpt_login(environ: Mapping[str, str], home: Path) -> bool:
     """Whether `codex login` stored a ChatGPT account and no key."""
     path = Path(environ.get("CODEX_HOME") or home / ".codex") / "auth.json"
@@ -383,10 +404,6 @@ def _has_chatgpt_login(environ: Mapping[str, str], home: Path) -> bool:
     except (BadInput, ValueError):
         return False
     return isinstance(login, dict) and bool(login.get("tokens")) and not login.get("OPENAI_API_KEY")
-
-
-_GEMINI_COPIED = ("settings.json", "trustedFolders.json")
-_BY_KEY = "gemini-api-key"
 
 
 def _copy_gemini_home(
@@ -417,9 +434,6 @@ def _copy_gemini_home(
     return files, links
 
 
-_COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-
-
 def _read_gemini_settings(path: Path) -> dict[str, Any]:
     """Its settings, which may contain comments."""
     if not path.exists():
@@ -436,24 +450,11 @@ def _read_gemini_settings(path: Path) -> dict[str, Any]:
     return data
 
 
-MOST_CONFIG = 8 * 1024 * 1024
-"""Bytes of an agent's own configuration that are read."""
-
-
 def _read(path: Path) -> bytes:
     try:
         return config.read_file(path, MOST_CONFIG, plain=True)
     except OSError as error:
         raise BadInput(f"Cannot read {path} ({error.strerror}). Make it readable.") from error
-
-
-_OPENCODE_PROVIDERS: Mapping[Protocol, tuple[str, str]] = {
-    "anthropic": ("anthropic", "anthropic/v1"),
-    "openai_responses": ("openai", "openai/v1"),
-    "openai_chat": ("playground", "openai/v1"),
-    "gemini": ("google", "gemini/v1beta"),
-}
-"""opencode's provider for each protocol, and the path of its door."""
 
 
 def _make_opencode_config(base: str, environ: Mapping[str, str], upstream: LaunchUpstream) -> str:

@@ -90,6 +90,18 @@ NO_UPGRADE = (
     ((b"upgrade", b"HTTP/1.1"), (b"connection", b"upgrade, close")),
 )
 
+DOORS: Mapping[DoorName, tuple[Protocol, ...]] = {
+    "anthropic": ("anthropic",),
+    "openai": ("openai_chat", "openai_responses"),
+    "gemini": ("gemini",),
+    "ollama": ("ollama",),
+}
+"""The protocols of each door, the default first."""
+
+_SIMULATED: Mapping[Protocol, Profile] = {row.profile.protocol: row.profile for row in SIMULATORS}
+_RESPONSES = re.compile(rb"(/v1)?/responses(/.*)?")
+_CHAT = re.compile(rb"(/v1)?/chat/completions")
+
 
 class Door:
     """An ASGI app before `inside`, which gets the requests that are not for agents. `is_own_host`
@@ -144,7 +156,15 @@ class Door:
             headers = [
                 (name, value.strip()) for name, value in scope["headers"] if secret not in value
             ]
-            await self._pass(tap, door, target, headers, scope, receive, sending)
+            await self._pass(
+                tap,
+                door=door,
+                target=target,
+                headers=headers,
+                scope=scope,
+                receive=receive,
+                send=sending,
+            )
         except RefusedRequest as refused:
             await refuse(sending, protocol, refused)
         except StoreError as error:
@@ -198,17 +218,23 @@ class Door:
             connection.wait_for_body()
         request = AgentRequest(
             tap,
-            door,
-            scope["method"],
-            target,
-            headers,
-            None,
-            upstream.url,
-            upstream.profile,
-            at_ms,
+            door=door,
+            method=scope["method"],
+            target=target,
+            headers=headers,
+            body=None,
+            url=upstream.url,
+            profile=upstream.profile,
+            at_ms=at_ms,
         )
         await self._relay(
-            request, upstream.place, upstream.target, upstream.headers, scope, receive, send
+            request,
+            place=upstream.place,
+            target=upstream.target,
+            headers=upstream.headers,
+            scope=scope,
+            receive=receive,
+            send=send,
         )
 
     def _upstream(self, tap: Tap, door: DoorName, target: bytes, headers: RawHeaders) -> Upstream:
@@ -270,18 +296,6 @@ def _upgrades(scope: Scope) -> bool:
 # Changes as little as possible: removes hop-by-hop headers, sets length and host, and asks for no
 # compression. The agent's own credentials are sent only to the vendor of its protocol; every other
 # upstream gets the key of its profile. https://www.rfc-editor.org/rfc/rfc9110
-
-DOORS: Mapping[DoorName, tuple[Protocol, ...]] = {
-    "anthropic": ("anthropic",),
-    "openai": ("openai_chat", "openai_responses"),
-    "gemini": ("gemini",),
-    "ollama": ("ollama",),
-}
-"""The protocols of each door, the default first."""
-
-_SIMULATED: Mapping[Protocol, Profile] = {row.profile.protocol: row.profile for row in SIMULATORS}
-_RESPONSES = re.compile(rb"(/v1)?/responses(/.*)?")
-_CHAT = re.compile(rb"(/v1)?/chat/completions")
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,8 @@ ID_HEADERS = (*THREAD_HEADERS, AGENT_HEADER, PARENT_HEADER)
 MARK = "cache_control"
 """Moves with each request, so it is ignored in comparisons."""
 
+_GONE_BACK = "The agent continued from an answer that is not its last one."
+
 
 @dataclass(frozen=True)
 class AgentBody:
@@ -225,9 +227,6 @@ def tail_of(session: Session, known: Sequence[str], body: AgentBody) -> Tail:
     answers = (place for place, item in enumerate(items) if isinstance(item, AnswerMessage))
     last = max(answers, default=-1)
     return Tail(items[last + 1 :], _rewritten(known, digests))
-
-
-_GONE_BACK = "The agent continued from an answer that is not its last one."
 
 
 def _is_mute(item: RequestItem) -> bool:

@@ -75,6 +75,26 @@ FROM_HISTORY = "It came in the history of a request: the agent has already run i
 
 BEYOND = "This answer has more calls than can be shown, so this one was left out."
 
+MOST_CONTINUED = 10
+"""Most requests made here for one answer."""
+
+Contents = Mapping[int, bytes]
+"""Answers in history form by turn number, unredacted: in the log secrets are stars."""
+
+THINKING = ("id", "encrypted_content")
+"""Members that identify a reasoning item in OpenAI's Responses; an agent may omit the first."""
+
+HOLDING: tuple[StopAt, ...] = ("results", "errors")
+"""Values of a tap's `stop_at` that hold results."""
+
+Keys = Callable[[], Mapping[Position, str]]
+"""Returns the keys of the results of a body (`body_edits.result_keys`) by position."""
+
+_FAILURE = re.compile(
+    r"\s*(?:error\b|\{\s*\"(?:error|is_error)\"|(?:process )?exit(?:ed with)? code:? -?[1-9])", re.I
+)
+"""How agents begin an error result, especially if the protocol cannot mark errors."""
+
 
 class Unsound(Exception):
     """No more of an answer may leave: it has calls that nobody can decide, or frames that were not
@@ -245,13 +265,6 @@ def is_stream(headers: Mapping[str, str]) -> bool:
 
 
 # Continuations made here, and answers that are put back ------------------------------------------
-
-
-MOST_CONTINUED = 10
-"""Most requests made here for one answer."""
-
-Contents = Mapping[int, bytes]
-"""Answers in history form by turn number, unredacted: in the log secrets are stars."""
 
 
 def goes_on_here(session: Session, turn: Turn) -> bool:
@@ -442,25 +455,10 @@ def _without_left_alone(session: Session, body: bytes) -> bytes:
     return leave_out("openai_responses", body, {str(word) for word in words if word})
 
 
-THINKING = ("id", "encrypted_content")
-"""Members that identify a reasoning item in OpenAI's Responses; an agent may omit the first."""
-
-
 # Results: which wait here, and which were edited --------------------------------------------------
 
 # A result is identified by its call and its content: a repeated one is the one on the card, and the
 # decision on it applies in every later request. A different content is a new result.
-
-HOLDING: tuple[StopAt, ...] = ("results", "errors")
-"""Values of a tap's `stop_at` that hold results."""
-
-Keys = Callable[[], Mapping[Position, str]]
-"""Returns the keys of the results of a body (`body_edits.result_keys`) by position."""
-
-_FAILURE = re.compile(
-    r"\s*(?:error\b|\{\s*\"(?:error|is_error)\"|(?:process )?exit(?:ed with)? code:? -?[1-9])", re.I
-)
-"""How agents begin an error result, especially if the protocol cannot mark errors."""
 
 
 def leading_results(items: Sequence[RequestItem]) -> list[ResultMessage]:

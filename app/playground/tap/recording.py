@@ -108,6 +108,15 @@ UNREADABLE = (
 MUCH = 512 * 1024
 """Bytes of a request from which it is parsed in another thread, so as not to block other tasks."""
 
+_BRINGS_CALLS = re.compile(
+    r"/(?:responses|messages|message_batches|chat|batches|threads|runs|conversations|interactions"
+    r"|agents|assistants)(?:[/;]|$)"
+    r"|generatecontent|rawpredict|/invoke|/converse|/api/generate|/files/[^/]+/content"
+)
+
+_COUNTS = re.compile(r"/(?:count_tokens|input_tokens|compact)/?$")
+"""Addresses below those of a chat API whose answers are counts, or a shortened history."""
+
 
 @dataclass(frozen=True)
 class Begun:
@@ -190,7 +199,15 @@ class AgentSessions:
                 exchange.behind = behind.id
                 return Begun(waits=True)
             async with self._holding(asked, place) as live:
-                begun = await self._go_on(live, exchange, asked, place, above, stop_at, new=True)
+                begun = await self._go_on(
+                    live,
+                    exchange=exchange,
+                    came=asked,
+                    place=place,
+                    above=above,
+                    stop_at=stop_at,
+                    new=True,
+                )
             self._open[live.id] = exchange
             self._waiting.pop(live.id, None)
             self.engine.runner.has_come(live.id)
@@ -205,7 +222,9 @@ class AgentSessions:
         stop_at = await self._stop_at(exchange, has_waited=True)
         above = await self._above(place)
         async with self.engine.sessions.holding(exchange.session_id) as live:
-            return await self._go_on(live, exchange, came, place, above, stop_at)
+            return await self._go_on(
+                live, exchange=exchange, came=came, place=place, above=above, stop_at=stop_at
+            )
 
     async def leave(self, exchange: OpenExchange) -> None:
         """The client of a request that `waits` disconnected or was refused."""
@@ -293,7 +312,16 @@ class AgentSessions:
         keyed = hmac.new(self._key, data, hashlib.sha256).hexdigest()
         name = thread_of(request.headers)
         messages = len(body.items)
-        return ReadRequest(request, protocol, name, body, masked, keyed, len(data), messages)
+        return ReadRequest(
+            request,
+            protocol=protocol,
+            name=name,
+            body=body,
+            text=masked,
+            digest=keyed,
+            size=len(data),
+            messages=messages,
+        )
 
     async def _above(self, place: SessionPlace) -> list[Session]:
         """The sessions above that of a request: their results may be in it, too."""
@@ -638,13 +666,13 @@ class AgentSessions:
         request, stop_at = asked.request, asked.request.tap.stop_at
         return RequestReceived(
             without_key(request.target),
-            asked.name.ids,
-            place.matched,
-            asked.digest,
-            asked.size,
-            asked.messages,
-            stop_at,
-            self._keeps_back(stop_at, session_id),
+            ids=asked.name.ids,
+            matched=place.matched,
+            digest=asked.digest,
+            size=asked.size,
+            messages=asked.messages,
+            stop_at=stop_at,
+            held=self._keeps_back(stop_at, session_id),
         )
 
     def _holds(self, stop_at: StopAt) -> bool:
@@ -682,15 +710,6 @@ def may_bring_calls(method: str, url: str) -> bool:
     if method == "POST" and path.endswith("/conversations"):
         return False
     return _BRINGS_CALLS.search(path) is not None
-
-
-_BRINGS_CALLS = re.compile(
-    r"/(?:responses|messages|message_batches|chat|batches|threads|runs|conversations|interactions"
-    r"|agents|assistants)(?:[/;]|$)"
-    r"|generatecontent|rawpredict|/invoke|/converse|/api/generate|/files/[^/]+/content"
-)
-_COUNTS = re.compile(r"/(?:count_tokens|input_tokens|compact)/?$")
-"""Addresses below those of a chat API whose answers are counts, or a shortened history."""
 
 
 def _keys(asked: ReadRequest) -> Mapping[Position, str]:

@@ -33,6 +33,51 @@ from playground.tap.taps import Tap
 
 logger = logging.getLogger("playground")
 
+MOST_READ = 64 * 1024 * 1024
+"""Bytes up to which a request's body is read completely before it is sent on."""
+
+LOST = "An internal error occurred while this answer was changed here. Retry."
+
+STOPPED = "The user stopped this session in the playground. Continue it there."
+
+REVOKED = (
+    "The tap was revoked while a result of this request waited for a decision, so it was not "
+    "sent. Make a new tap in the playground."
+)
+
+UNHELD = (
+    "This request could not be recorded, so its calls could not wait for a decision: it was not "
+    "sent. See the playground's log. Retry, or let the tap stop at nothing."
+)
+
+LEAVING_S = 1.0
+"""Time limit for an Exchange to end when the server stops."""
+
+DoorName = Literal["anthropic", "openai", "gemini", "ollama"]
+"""The word in the path of an agent's request."""
+
+RawHeaders = Sequence[tuple[bytes, bytes]]
+"""In their original order, including repetitions."""
+
+AskAgain = Callable[[bytes], AbstractAsyncContextManager[RelayedResponse]]
+"""Sends a request again with another body."""
+
+CREDENTIALS = frozenset(
+    (
+        *(b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key"),
+        *(b"cookie", b"proxy-authorization"),
+    )
+)
+"""The headers that usually contain an agent's own keys."""
+
+HOP_BY_HOP = frozenset(
+    (
+        *(b"connection", b"proxy-connection", b"keep-alive"),
+        *(b"te", b"trailer", b"transfer-encoding", b"upgrade"),
+    )
+)
+"""Headers of a single connection (RFC 9110 7.6.1); trailers are not passed on."""
+
 
 class RefusedRequest(Exception):
     """A request that is not sent on. `sentence` is for the user of the agent."""
@@ -63,38 +108,6 @@ def error_body(protocol: str, status: int, sentence: str) -> bytes:
         return json.dumps({"error": sentence}).encode()
     end = ENDS[protocol]
     return end.error(end.problem(status, sentence), f"req_{secrets.token_hex(12)}")
-
-
-MOST_READ = 64 * 1024 * 1024
-"""Bytes up to which a request's body is read completely before it is sent on."""
-
-LOST = "An internal error occurred while this answer was changed here. Retry."
-
-STOPPED = "The user stopped this session in the playground. Continue it there."
-
-REVOKED = (
-    "The tap was revoked while a result of this request waited for a decision, so it was not "
-    "sent. Make a new tap in the playground."
-)
-
-UNHELD = (
-    "This request could not be recorded, so its calls could not wait for a decision: it was not "
-    "sent. See the playground's log. Retry, or let the tap stop at nothing."
-)
-
-LEAVING_S = 1.0
-"""Time limit for an Exchange to end when the server stops."""
-
-
-DoorName = Literal["anthropic", "openai", "gemini", "ollama"]
-"""The word in the path of an agent's request."""
-
-RawHeaders = Sequence[tuple[bytes, bytes]]
-"""In their original order, including repetitions."""
-
-
-AskAgain = Callable[[bytes], AbstractAsyncContextManager[RelayedResponse]]
-"""Sends a request again with another body."""
 
 
 @dataclass(frozen=True)
@@ -192,27 +205,9 @@ def unobserved(request: AgentRequest) -> Exchange:
     return Unobserved()
 
 
-CREDENTIALS = frozenset(
-    (
-        *(b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key"),
-        *(b"cookie", b"proxy-authorization"),
-    )
-)
-"""The headers that usually contain an agent's own keys."""
-
-
 def is_credential(name: bytes) -> bool:
     """Whether a request's header of this name contains a key or a login of the agent's own."""
     return name in CREDENTIALS or names_key(name.decode("latin-1"), "")
-
-
-HOP_BY_HOP = frozenset(
-    (
-        *(b"connection", b"proxy-connection", b"keep-alive"),
-        *(b"te", b"trailer", b"transfer-encoding", b"upgrade"),
-    )
-)
-"""Headers of a single connection (RFC 9110 7.6.1); trailers are not passed on."""
 
 
 def end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> Sequence[tuple[bytes, bytes]]:

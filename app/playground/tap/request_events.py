@@ -34,6 +34,13 @@ from playground.tap.taps import without_key
 WITHOUT_LIMITS = replace(Limits(), idle_s=10.0**8, wall_s=10.0**9)
 """Only the agent limits its waiting time."""
 
+_NOT_PUT_BACK = (
+    "An answer whose calls were answered here is no longer in the agent's history, so the model "
+    "no longer sees those answers."
+)
+
+_LONG = "The agent's history is too long to show. The request has all of it."
+
 
 @dataclass(frozen=True)
 class ReadRequest:
@@ -117,12 +124,6 @@ def not_put_back(session: Session, missing: Sequence[int]) -> Iterator[Warned]:
             yield Warned("history_changed", _NOT_PUT_BACK, {"turn": number})
 
 
-_NOT_PUT_BACK = (
-    "An answer whose calls were answered here is no longer in the agent's history, so the model "
-    "no longer sees those answers."
-)
-
-
 def _without_history(
     session: Session,
     first: Sequence[Event],
@@ -149,9 +150,6 @@ def continued_event(asked: ReadRequest, turn: Turn, number: int, settings: Setti
     return replace(sent, choice=free, continues=turn.number)
 
 
-_LONG = "The agent's history is too long to show. The request has all of it."
-
-
 def sent_event(asked: ReadRequest, number: int, settings: Settings) -> RequestSent:
     request = asked.request
     headers = {name.decode("latin-1").lower(): value for name, value in request.headers}
@@ -163,13 +161,13 @@ def sent_event(asked: ReadRequest, number: int, settings: Settings) -> RequestSe
     }
     return RequestSent(
         number,
-        asked.protocol,
-        request.method,
-        without_key(request.url.encode("latin-1", "replace")),
-        shown,
-        asked.text,
-        settings.model,
-        settings.tool_choice,
+        protocol=asked.protocol,
+        method=request.method,
+        url=without_key(request.url.encode("latin-1", "replace")),
+        headers=shown,
+        body=asked.text,
+        model=settings.model,
+        choice=settings.tool_choice,
     )
 
 

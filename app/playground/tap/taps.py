@@ -120,7 +120,14 @@ class Taps:
         secret = secrets.token_urlsafe(32)
         self._keys.learn(secret)
         hashed = _hash(secret)
-        tap = Tap(self._new_id(), title, upstream, stop, agent, self._clock())
+        tap = Tap(
+            self._new_id(),
+            title=title,
+            upstream=upstream,
+            stop_at=stop,
+            agent=agent,
+            created_ms=self._clock(),
+        )
         await self._save(hashed, tap)
         self._by_hash[hashed] = tap
         self._activity[tap.id] = Activity(since_start=True)
@@ -191,7 +198,14 @@ class Taps:
         path = mask(without_key(target))[:MOST_PATH]
         activity = self._activity.setdefault(tap_id, Activity())
         activity.others.append(
-            OtherRequest(method[:20], path, status, at_ms, mask(refused), unread)
+            OtherRequest(
+                method[:20],
+                path=path,
+                status=status,
+                at_ms=at_ms,
+                refused=mask(refused),
+                unread=unread,
+            )
         )
 
     def activity(self, tap_id: str) -> Activity:

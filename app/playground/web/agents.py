@@ -30,9 +30,19 @@ _DOOR_OF: Mapping[str, str] = {"openai_chat": "openai", "openai_responses": "ope
 
 OWN_KEY = "With the agent's own key or login"
 
-
 MOST_LEFT = 100
 """How many of a tap's newest sessions are processed when it is revoked."""
+
+SILENT_MS = 60_000
+"""An agent started this many ms ago, of which nothing has arrived, sends its requests elsewhere."""
+
+MOST_ENDED = 20
+"""How many revoked taps are listed, the newest ones."""
+
+MOST_SESSIONS = 10
+"""How many sessions of a tap are listed, the newest ones."""
+
+_ALL_THE_SAME = "Calls that a rule asks about, denies or stops at still wait."
 
 
 async def agents(request: Request) -> Response:
@@ -90,7 +100,12 @@ async def create(request: Request) -> Response:
         if wants(request) != "page":
             raise
         wrong = site.engine.keys.redactor().redact_text(str(error))
-        return HTMLResponse(await _page(request, None, upstream, title, stop_at, wrong), 422)
+        return HTMLResponse(
+            await _page(
+                request, new=None, upstream=upstream, title=title, stop_at=stop_at, wrong=wrong
+            ),
+            422,
+        )
     base = f"{str(request.base_url).rstrip('/')}/tap/{secret}"
     urls = {door: base + path for door, path in DOORS.items()}
     if wants(request) == "json":
@@ -172,14 +187,14 @@ async def _page(
     usual = path.absolute() == config.default_db(site.engine.environment).absolute()
     page = AgentsPage(
         await _rows(site),
-        _upstreams(site),
-        site.engine.sessions.clock(),
-        "" if usual else f" --db {shlex.quote(str(path.absolute()))}",
-        new,
-        upstream,
-        title,
-        stop_at,
-        wrong,
+        upstreams=_upstreams(site),
+        now_ms=site.engine.sessions.clock(),
+        database="" if usual else f" --db {shlex.quote(str(path.absolute()))}",
+        new=new,
+        upstream=upstream,
+        title=title,
+        stop_at=stop_at,
+        wrong=wrong,
     )
     return agents_page(site.env, page)
 
@@ -208,16 +223,6 @@ def _doors(profile: Profile) -> Sequence[str]:
 # The page's data: pure.
 
 
-SILENT_MS = 60_000
-"""An agent started this many ms ago, of which nothing has arrived, sends its requests elsewhere."""
-
-MOST_ENDED = 20
-"""How many revoked taps are listed, the newest ones."""
-
-MOST_SESSIONS = 10
-"""How many sessions of a tap are listed, the newest ones."""
-
-
 @dataclass(frozen=True)
 class FilledLines:
     """The lines to paste into a shell to point a program at a new tap."""
@@ -235,8 +240,6 @@ class StopChoice:
     title: str
     says: str
 
-
-_ALL_THE_SAME = "Calls that a rule asks about, denies or stops at still wait."
 
 STOP_CHOICES: Sequence[StopChoice] = (
     StopChoice("nothing", "Nothing", f"The agent's calls run at once. {_ALL_THE_SAME}"),

@@ -79,7 +79,6 @@ BATCH_ACTS = ("pause", "resume", "stop")
 
 CALL = "/sessions/{id}/calls/{call}"
 
-
 AS_THEY_ARE = (
     "application/*",
     "audio/*",

@@ -46,6 +46,56 @@ from playground.web.site import Site, site_of
 LARGEST_FILE = 8 * 1024 * 1024
 TOKEN = re.compile("[0-9a-f]{16}")
 
+EXAMPLE = """\
+playground_batch: 1
+name: weather
+defaults: {repetitions: 10}
+tools:
+  - name: get_weather
+    description: The weather in a city now.
+    parameters:
+      type: object
+      properties:
+        city: {type: string, description: Name of the city.}
+      required: [city]
+    config: {result: "{{ args.city }}: rain, 11 degrees"}
+models: [simulator]
+cases:
+  - id: one city
+    prompt: What is the weather in Oslo?
+    expect:
+      - called: get_weather
+        arguments: {subset: {city: Oslo}}
+      - {count: 1}
+  - id: no tool
+    prompt: Thank you, that was all.
+    expect: [{no_call: true}]
+"""
+"""The initial content of the form of a new batch."""
+
+MOST_RUNS = 60
+"""Runs that a row shows individually."""
+
+MOST_FAILURES = 200
+MOST_CASES = 300
+
+STATES: Mapping[str, tuple[str, str]] = {
+    "running": ("running", "live"),
+    "paused": ("paused", "waiting"),
+    "stopped": ("stopped", "waiting"),
+    "ended": ("done", "ran"),
+}
+"""The word of a state, and the colour of its pill."""
+
+OUTCOME_WORDS: Mapping[str, str] = {
+    "passed": "passed",
+    "failed": "failed",
+    "provider_error": "provider error",
+    "unknown": "unknown",
+    "needs_person": "needs a person",
+    "stopped": "stopped",
+}
+
 
 async def batches(request: Request) -> Response:
     """GET /batches: lists the batches, the newest first."""
@@ -187,16 +237,16 @@ async def _read(request: Request) -> tuple[BatchState, BatchReport]:
 def _state(progress: BatchProgress, limit: float = 0.0) -> BatchState:
     return BatchState(
         progress.id,
-        progress.name,
-        progress.state,
-        progress.why,
-        progress.runs,
-        progress.outcomes,
-        progress.under_way,
-        progress.spent,
-        limit,
-        progress.seconds_left,
-        progress.created_ms,
+        name=progress.name,
+        state=progress.state,
+        why=progress.why,
+        runs=progress.runs,
+        outcomes=progress.outcomes,
+        under_way=progress.under_way,
+        spent=progress.spent,
+        limit=limit,
+        seconds_left=progress.seconds_left,
+        created_ms=progress.created_ms,
     )
 
 
@@ -295,59 +345,9 @@ def _as_yaml(data: Any) -> str:
     return text
 
 
-EXAMPLE = """\
-playground_batch: 1
-name: weather
-defaults: {repetitions: 10}
-tools:
-  - name: get_weather
-    description: The weather in a city now.
-    parameters:
-      type: object
-      properties:
-        city: {type: string, description: Name of the city.}
-      required: [city]
-    config: {result: "{{ args.city }}: rain, 11 degrees"}
-models: [simulator]
-cases:
-  - id: one city
-    prompt: What is the weather in Oslo?
-    expect:
-      - called: get_weather
-        arguments: {subset: {city: Oslo}}
-      - {count: 1}
-  - id: no tool
-    prompt: Thank you, that was all.
-    expect: [{no_call: true}]
-"""
-"""The initial content of the form of a new batch."""
-
-
 # The pages' data: pure.
 
 
-MOST_RUNS = 60
-"""Runs that a row shows individually."""
-
-MOST_FAILURES = 200
-MOST_CASES = 300
-
-STATES: Mapping[str, tuple[str, str]] = {
-    "running": ("running", "live"),
-    "paused": ("paused", "waiting"),
-    "stopped": ("stopped", "waiting"),
-    "ended": ("done", "ran"),
-}
-"""The word of a state, and the colour of its pill."""
-
-OUTCOME_WORDS: Mapping[str, str] = {
-    "passed": "passed",
-    "failed": "failed",
-    "provider_error": "provider error",
-    "unknown": "unknown",
-    "needs_person": "needs a person",
-    "stopped": "stopped",
-}
 assert OUTCOME_WORDS.keys() == set(OUTCOMES)
 
 
@@ -469,13 +469,13 @@ def group_row(report: BatchReport, summary: GroupSummary, runs: Sequence[RunResu
     waiting = min(summary.planned, MOST_RUNS) - len(shown)
     return GroupRow(
         group_name(summary.model, summary.variant, report),
-        summary,
-        tuple(_mark(run) for run in shown),
-        max(0, waiting),
-        max(0, summary.planned - MOST_RUNS),
-        "–" if summary.rate is None else percent(summary.rate),
-        "" if interval is None else percents(interval),
-        bar,
+        summary=summary,
+        marks=tuple(_mark(run) for run in shown),
+        waiting=max(0, waiting),
+        further=max(0, summary.planned - MOST_RUNS),
+        rate="–" if summary.rate is None else percent(summary.rate),
+        interval="" if interval is None else percents(interval),
+        bar=bar,
     )
 
 

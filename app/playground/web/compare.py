@@ -53,6 +53,8 @@ COPIED = 100_000
 LISTED = 30
 """Sessions offered for selection."""
 
+FIELDS = ("text", "session", "prompt", "settings", "models", "beside")
+
 
 async def show(request: Request) -> Response:
     """GET /compare?session=A&session=B&view=turns|live&as=markdown: compares sessions with the
@@ -135,11 +137,11 @@ def _drawn(
     columns = [
         column(
             side,
-            number,
-            alignments[number - 1] if number else None,
-            address([side.id, *(other for other in ids if other != side.id)], "turns"),
-            address([other for other in ids if other != side.id], "turns"),
-            notes[number],
+            number=number,
+            alignment=alignments[number - 1] if number else None,
+            first=address([side.id, *(other for other in ids if other != side.id)], "turns"),
+            without=address([other for other in ids if other != side.id], "turns"),
+            note=notes[number],
         )
         for number, side in enumerate(sides)
     ]
@@ -198,9 +200,6 @@ def _start(query: QueryParams) -> int:
 # The same prompt to up to four models at once: a form, and the resulting sessions.
 
 
-FIELDS = ("text", "session", "prompt", "settings", "models", "beside")
-
-
 async def models_form(request: Request) -> Response:
     """GET /compare/new?session=ID: shows the form that compares models. Without a session, it
     creates new ones.
@@ -228,7 +227,16 @@ async def models_form(request: Request) -> Response:
     first = ModelRow(settings.profile.name, settings.model, needed=True)
     second = ModelRow(_other(settings.profile, groups), needed=True)
     rows = [first, second, *[ModelRow() for _ in range(MOST - 2)]]
-    return HTMLResponse(models_page(site.env, source, settings, rows, groups, list(models)))
+    return HTMLResponse(
+        models_page(
+            site.env,
+            source=source,
+            settings=settings,
+            rows=rows,
+            groups=groups,
+            models=list(models),
+        )
+    )
 
 
 def _other(first: Profile, groups: Sequence[tuple[str, Sequence[Profile]]]) -> str:

@@ -44,6 +44,41 @@ from playground.render.view import SessionRow
 MOST_ROWS = 100
 """Rows of one page."""
 
+MOST_CHANGES = 12
+"""Changes shown per call."""
+
+SHOWN_VALUE = 240
+"""Characters shown per value."""
+
+WAYS = {
+    "missing": "missing",
+    "extra": "extra",
+    "arguments": "different arguments",
+    "result": "different result",
+    "order": "out of order",
+    "turn": "in another turn",
+}
+
+_DIFFERENCES: Sequence[tuple[str, str, str]] = (
+    ("prompts", "{} different prompt", "{} different prompts"),
+    ("missing_prompts", "{} prompt missing", "{} prompts missing"),
+    ("extra_prompts", "{} extra prompt", "{} extra prompts"),
+    ("missing", "{} call missing", "{} calls missing"),
+    ("extra", "{} extra call", "{} extra calls"),
+    ("arguments", "{} with different arguments", "{} with different arguments"),
+    ("order", "{} out of order", "{} out of order"),
+    ("turn", "{} in another turn", "{} in another turn"),
+    ("results", "{} with a different result", "{} with different results"),
+    ("missing_turns", "{} turn missing", "{} turns missing"),
+    ("extra_turns", "{} extra turn", "{} extra turns"),
+    ("ends", "{} different finish reason", "{} different finish reasons"),
+    ("texts", "{} answer with different text", "{} answers with different text"),
+)
+"""By attribute name of Counts: the singular and plural words. The most important first."""
+
+CUT = 200
+"""Maximum length of a value in Markdown, in characters."""
+
 
 @dataclass(frozen=True)
 class ComparedSession:
@@ -193,16 +228,16 @@ def column(
 ) -> ComparedSession:
     return ComparedSession(
         number,
-        side.id,
-        side.title or "New session",
-        side.model,
-        side.profile,
-        side.state,
-        measures(side.took),
-        summary(alignment) if alignment is not None else (),
-        first,
-        without,
-        note or ("No turns yet." if not side.took.turns else ""),
+        id=side.id,
+        title=side.title or "New session",
+        model=side.model,
+        profile=side.profile,
+        state=side.state,
+        measures=measures(side.took),
+        words=summary(alignment) if alignment is not None else (),
+        first=first,
+        without=without,
+        note=note or ("No turns yet." if not side.took.turns else ""),
     )
 
 
@@ -270,7 +305,9 @@ def _reference(
     href, label = place_of(session_id, item)
     words = turn_measures(item.took) if isinstance(item, DiffTurn) else ()
     text, more = cut(item.text)
-    return ComparedTurn(how, href, label, words, _ended(item), text, more)
+    return ComparedTurn(
+        how, href=href, label=label, words=words, notes=_ended(item), text=text, more=more
+    )
 
 
 def _other(session_id: str, row: DiffRow, settings_new: bool) -> ComparedTurn:
@@ -293,7 +330,16 @@ def _other(session_id: str, row: DiffRow, settings_new: bool) -> ComparedTurn:
         notes.append("different images")
     pieces = in_sight(text_changes(row.left.text, row.right.text)) if "text" in row.ways else ()
     how: Literal["same", "other"] = "same" if row.equal else "other"
-    return ComparedTurn(how, href, label, words, notes, "" if pieces else text, more, pieces)
+    return ComparedTurn(
+        how,
+        href=href,
+        label=label,
+        words=words,
+        notes=notes,
+        text="" if pieces else text,
+        more=more,
+        pieces=pieces,
+    )
 
 
 def _ended(item: Item) -> list[str]:
@@ -312,13 +358,6 @@ def place_of(session_id: str, item: Item) -> tuple[str, str]:
 
 
 # The calls of a comparison: a cell for each session, and how much of a difference is shown.
-
-
-MOST_CHANGES = 12
-"""Changes shown per call."""
-
-SHOWN_VALUE = 240
-"""Characters shown per value."""
 
 
 @dataclass(frozen=True)
@@ -378,12 +417,12 @@ def call_address(session_id: str, call: DiffCall) -> str:
 def _reference_call(session_id: str, call: DiffCall) -> CallCell:
     return CallCell(
         "reference",
-        call_address(session_id, call),
-        call.id,
-        call.name,
-        ["edited"] if call.edited else [],
-        clip(call.arguments, SHOWN_VALUE),
-        clip(came_to(call), SHOWN_VALUE),
+        href=call_address(session_id, call),
+        id=call.id,
+        name=call.name,
+        words=["edited"] if call.edited else [],
+        arguments=clip(call.arguments, SHOWN_VALUE),
+        result=clip(came_to(call), SHOWN_VALUE),
     )
 
 
@@ -436,16 +475,6 @@ def cut(text: str) -> tuple[str, int]:
 # A comparison in words: how a session differs, and its difference in cost and time.
 
 
-WAYS = {
-    "missing": "missing",
-    "extra": "extra",
-    "arguments": "different arguments",
-    "result": "different result",
-    "order": "out of order",
-    "turn": "in another turn",
-}
-
-
 def summary(alignment: Alignment) -> list[str]:
     """The differences of the right session, most important first; those in cost and time last."""
     differences = _differences(alignment.counts)
@@ -456,24 +485,6 @@ def summary(alignment: Alignment) -> list[str]:
             f"different {', '.join(settings)}",
         ]
     return (differences or ["no difference"]) + deltas(alignment.left.took, alignment.right.took)
-
-
-_DIFFERENCES: Sequence[tuple[str, str, str]] = (
-    ("prompts", "{} different prompt", "{} different prompts"),
-    ("missing_prompts", "{} prompt missing", "{} prompts missing"),
-    ("extra_prompts", "{} extra prompt", "{} extra prompts"),
-    ("missing", "{} call missing", "{} calls missing"),
-    ("extra", "{} extra call", "{} extra calls"),
-    ("arguments", "{} with different arguments", "{} with different arguments"),
-    ("order", "{} out of order", "{} out of order"),
-    ("turn", "{} in another turn", "{} in another turn"),
-    ("results", "{} with a different result", "{} with different results"),
-    ("missing_turns", "{} turn missing", "{} turns missing"),
-    ("extra_turns", "{} extra turn", "{} extra turns"),
-    ("ends", "{} different finish reason", "{} different finish reasons"),
-    ("texts", "{} answer with different text", "{} answers with different text"),
-)
-"""By attribute name of Counts: the singular and plural words. The most important first."""
 
 
 def _differences(counts: Counts) -> list[str]:
@@ -628,10 +639,6 @@ def _pair_data(pair: CallPair) -> dict[str, Any]:
 
 
 # Markdown --------------------------------------------------------------------------------------
-
-
-CUT = 200
-"""Maximum length of a value in Markdown, in characters."""
 
 
 def markdown(sides: Sequence[Side], alignments: Sequence[Alignment]) -> str:

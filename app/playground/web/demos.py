@@ -29,6 +29,44 @@ from playground.web.site import Site
 
 log = logging.getLogger("playground")
 
+GENERAL = (
+    "What can you do, and with which tools?",
+    "Try each of your tools once, and tell me what came back.",
+    "Which arguments does each of your tools need?",
+)
+"""Prompts that suit any tools; the first one suits no tools, too."""
+
+HEAD_S = 20.0
+"""Timeout in seconds for the first answer to begin."""
+
+MOST_AGENTS = 4
+"""The maximum number of concurrent demo agents: each waits for its cards until a user decides."""
+
+MOST_REQUESTS = 8
+"""The maximum number of requests of the demo's agent, whatever the answers."""
+
+_PATH = {"type": "string", "description": "Path of the file."}
+_TOOLS = [
+    {
+        "name": "read_file",
+        "description": "Read a text file of the project and return its content.",
+        "input_schema": {"type": "object", "properties": {"path": _PATH}, "required": ["path"]},
+    },
+    {
+        "name": "edit_file",
+        "description": "Replace one text in a file of the project by another.",
+        "input_schema": {
+            "type": "object",
+            "properties": {
+                "path": _PATH,
+                "old_text": {"type": "string", "description": "The text to replace."},
+                "new_text": {"type": "string", "description": "The replacement text."},
+            },
+            "required": ["path", "old_text", "new_text"],
+        },
+    },
+]
+
 
 @dataclass(frozen=True)
 class Demo:
@@ -126,11 +164,11 @@ DEMOS: tuple[Demo, ...] = (
     ),
     Demo(
         "colleague",
-        "You are the tool",
-        "One call that only you can answer, next to one that runs.",
-        'Ask Maria "Shall we ship on Friday?" and tell me the weather in Lisbon.',
-        ("get_weather",),
-        (ASK_COLLEAGUE,),
+        title="You are the tool",
+        words="One call that only you can answer, next to one that runs.",
+        prompt='Ask Maria "Shall we ship on Friday?" and tell me the weather in Lisbon.',
+        tools=("get_weather",),
+        own=(ASK_COLLEAGUE,),
     ),
 )
 
@@ -141,14 +179,6 @@ def demo(name: str) -> Demo:
         if candidate.name == name:
             return candidate
     raise NotFound(f"There is no demo {name!r}.")
-
-
-GENERAL = (
-    "What can you do, and with which tools?",
-    "Try each of your tools once, and tell me what came back.",
-    "Which arguments does each of your tools need?",
-)
-"""Prompts that suit any tools; the first one suits no tools, too."""
 
 
 def example_prompts(tools: Collection[str]) -> Sequence[str]:
@@ -200,37 +230,6 @@ async def _free_title(site: Site, title: str) -> str:
 
 
 # Acts as a third-party agent: it knows nothing of this program but a base URL.
-
-HEAD_S = 20.0
-"""Timeout in seconds for the first answer to begin."""
-
-MOST_AGENTS = 4
-"""The maximum number of concurrent demo agents: each waits for its cards until a user decides."""
-
-MOST_REQUESTS = 8
-"""The maximum number of requests of the demo's agent, whatever the answers."""
-
-_PATH = {"type": "string", "description": "Path of the file."}
-_TOOLS = [
-    {
-        "name": "read_file",
-        "description": "Read a text file of the project and return its content.",
-        "input_schema": {"type": "object", "properties": {"path": _PATH}, "required": ["path"]},
-    },
-    {
-        "name": "edit_file",
-        "description": "Replace one text in a file of the project by another.",
-        "input_schema": {
-            "type": "object",
-            "properties": {
-                "path": _PATH,
-                "old_text": {"type": "string", "description": "The text to replace."},
-                "new_text": {"type": "string", "description": "The replacement text."},
-            },
-            "required": ["path", "old_text", "new_text"],
-        },
-    },
-]
 
 
 async def _start_agent(site: Site, title: str, base: str) -> str:

@@ -133,7 +133,15 @@ def _change(change: FileChange, last: int) -> ChangeRow:
     words = "removed" if not change.after else "changed" if change.before else "made"
     by = change.by if change.by.startswith("undo") else f"call {change.by}"
     undo = change.number == last
-    return ChangeRow(change.number, change.path, by, change.at_ms, words, undo, change.undone)
+    return ChangeRow(
+        change.number,
+        path=change.path,
+        by=by,
+        at_ms=change.at_ms,
+        words=words,
+        undo=undo,
+        undone=change.undone,
+    )
 
 
 def _page_data(page: FilesPage) -> dict[str, object]:

@@ -32,6 +32,20 @@ from playground.web.site import search_row, site_of
 SHOWN, MOST_SHOWN = 50, 500
 ACTS = ("pin", "unpin", "archive", "unarchive", "delete", "restore", "purge")
 
+MOST_SESSIONS, MOST_TOOLS = 8, 8
+
+OF_A_SESSION: Sequence[tuple[str, str, str]] = (
+    ("Setup", "Model, tools, limits", "/sessions/{}?tab=setup"),
+    ("Wire", "Every byte, with its time", "/sessions/{}?tab=wire"),
+    ("Next request", "What will be sent", "/sessions/{}?tab=request"),
+    ("Code", "A request as curl and as Python", "/sessions/{}?tab=code"),
+    ("Share or export", "HTML, JSON Lines, pytest, HAR…", "/sessions/{}/share"),
+    ("Fork", "Continue from the end in a new session", "/sessions/{}/fork"),
+    ("Run as a batch", "Many times, on several models", "/batches/new?session={}"),
+    ("Files", "Scratch folder of the workspace tools", "/sessions/{}/files"),
+)
+"""Title, detail, and the address with a placeholder for the session's id."""
+
 
 async def find(request: Request) -> Response:
     """GET /find?q=&tool=&model=&profile=&state=&tag=&is=&after=&before=&show=: searches the
@@ -51,14 +65,14 @@ async def find(request: Request) -> Response:
     some = {**await asyncio.to_thread(choices, path), "state": STATES, "is": MARKS}
     finding = SearchPage(
         query,
-        fields,
-        some,
-        [search_row(hit) for hit in result.hits],
-        result.more and shown < MOST_SHOWN,
-        result.cut,
-        looked.notes,
-        shown,
-        "deleted" in looked.marks,
+        fields=fields,
+        choices=some,
+        rows=[search_row(hit) for hit in result.hits],
+        more=result.more and shown < MOST_SHOWN,
+        cut=result.cut,
+        notes=looked.notes,
+        shown=shown,
+        deleted="deleted" in looked.marks,
     )
     return HTMLResponse(find_page(site.env, finding, site.engine.sessions.clock()))
 
@@ -197,9 +211,6 @@ async def copy_database(request: Request) -> Response:
 # The command palette finds pages, sessions, tools and actions by a few typed words.
 
 
-MOST_SESSIONS, MOST_TOOLS = 8, 8
-
-
 @dataclass(frozen=True)
 class PaletteEntry:
     """One of three is set: `href`, a page to open; `action`, the name of a script's action
@@ -243,18 +254,6 @@ IN_A_SESSION: Sequence[PaletteEntry] = (
     PaletteEntry("Show or hide the list", "", action="fold-side", key="S"),
     PaletteEntry("Show or hide the inspector", "", action="fold-inspector", key="I"),
 )
-
-OF_A_SESSION: Sequence[tuple[str, str, str]] = (
-    ("Setup", "Model, tools, limits", "/sessions/{}?tab=setup"),
-    ("Wire", "Every byte, with its time", "/sessions/{}?tab=wire"),
-    ("Next request", "What will be sent", "/sessions/{}?tab=request"),
-    ("Code", "A request as curl and as Python", "/sessions/{}?tab=code"),
-    ("Share or export", "HTML, JSON Lines, pytest, HAR…", "/sessions/{}/share"),
-    ("Fork", "Continue from the end in a new session", "/sessions/{}/fork"),
-    ("Run as a batch", "Many times, on several models", "/batches/new?session={}"),
-    ("Files", "Scratch folder of the workspace tools", "/sessions/{}/files"),
-)
-"""Title, detail, and the address with a placeholder for the session's id."""
 
 
 async def palette(request: Request) -> Response:

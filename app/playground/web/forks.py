@@ -39,6 +39,9 @@ PLACES = ("prompt", "turn", "call", "seq")
 MOST_RESULTS = 6
 """The maximum number of alternative results of one "What if": each becomes a running session."""
 
+Member = tuple[str, str, str, str, str]
+"""(id, title, state, parent, fork point)."""
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -104,18 +107,18 @@ async def form(request: Request) -> Response:
     rows = await site.engine.log.past_results(call.name, session_id) if call is not None else []
     drawn = ForkForm(
         session_id,
-        stands.title,
-        stands.own,
-        name,
-        value,
-        stands.settings,
-        [profile.name for profile in site.engine.profiles()],
-        stands.prompt,
-        call,
-        [past_of(row, session_id) for row in rows],
-        wrote_files(stands.session),
-        stands.anew,
-        stands.notes,
+        title=stands.title,
+        own=stands.own,
+        name=name,
+        value=value,
+        settings=stands.settings,
+        profiles=[profile.name for profile in site.engine.profiles()],
+        prompt=stands.prompt,
+        call=call,
+        past=[past_of(row, session_id) for row in rows],
+        files=wrote_files(stands.session),
+        anew=stands.anew,
+        notes=stands.notes,
     )
     draw = fork_fragment if wants(request) == "htmx" else fork_page
     return HTMLResponse(draw(site.env, drawn, site.engine.sessions.clock()))
@@ -269,7 +272,9 @@ def wanted(body: Body) -> Wanted:
         raise BadInput("text needs a prompt or the end as the fork point, not a turn or a call.")
     title, go = body.text("title"), body.flag("go") if "go" in body.data else not body.flag("hold")
     asked = _asked(body, answered_by[0]) if answered_by and answers is None else None
-    return Wanted(place, text, asked, answers, _change(body), title, go)
+    return Wanted(
+        place, text=text, asked=asked, answers=answers, change=_change(body), title=title, go=go
+    )
 
 
 def place_of(data: Mapping[str, Any]) -> ForkPlace:
@@ -491,10 +496,6 @@ def branch_lines(env: Environment, forks: Mapping[Spot, Sequence[tuple[str, str]
 # The tree of a whole family.
 
 
-Member = tuple[str, str, str, str, str]
-"""(id, title, state, parent, fork point)."""
-
-
 @dataclass(frozen=True)
 class TreeRow:
     """A session of the tree, `depth` below its root. `words` is its fork point; `here`: it is the
@@ -527,7 +528,9 @@ def family_tree(family: Sequence[Member], here: str) -> list[TreeRow]:
             if name in seen:
                 continue
             seen.add(name)
-            leaves.append(TreeRow(name, title, state, words, level, name == here))
+            leaves.append(
+                TreeRow(name, title=title, state=state, words=words, depth=level, here=name == here)
+            )
             stack += [(child, level + 1) for child in reversed(below.get(name, []))]
 
     for child in below.get("", []):

@@ -37,6 +37,16 @@ MOST_KEYS = 200_000
 
 Kind = Literal["json", "htmx", "page"]
 
+T = TypeVar("T")
+
+MOST_IMAGES = 10
+MOST_BYTES = 5 * 1024 * 1024
+
+MOST_TOGETHER = 20 * 1024 * 1024
+"""The total size in bytes, so that in base64 they fit the limit of a body."""
+
+_A = {"prompt": "A prompt", "answer": "An answer"}
+
 
 def wants(request: Request) -> Kind:
     """The format of the answer."""
@@ -56,9 +66,6 @@ def wants_file(request: Request) -> bool:
     notes. A bearer token alone, or `Accept: */*`, does not request JSON."""
     kind = request.headers.get("content-type", "")
     return "application/json" not in request.headers.get("accept", "") + kind
-
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -216,14 +223,6 @@ def answer(request: Request, data: Any, *, status: int = 200, location: str = ""
 
 # Images of a prompt or an answer: their type is determined by their bytes, never by their name. A
 # provider's own restrictions are checked elsewhere.
-
-
-MOST_IMAGES = 10
-MOST_BYTES = 5 * 1024 * 1024
-MOST_TOGETHER = 20 * 1024 * 1024
-"""The total size in bytes, so that in base64 they fit the limit of a body."""
-
-_A = {"prompt": "A prompt", "answer": "An answer"}
 
 
 async def images_of(body: Body, what: str = "prompt") -> tuple[Content, ...]:

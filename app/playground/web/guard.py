@@ -59,7 +59,6 @@ PAGE = """<!doctype html>
 </html>
 """
 
-
 CODES = {
     401: "unauthorized",
     403: "forbidden",
@@ -70,6 +69,35 @@ CODES = {
     431: "too_large",
     500: "internal",
 }
+
+CLOSE = ((b"connection", b"close"),)
+
+OPEN_LINK = "Open the link printed in the terminal. If you just did, reload this page."
+SEND_TOKEN = "Send `Authorization: Bearer TOKEN` once; the token is in the printed link."
+
+MAX_HEAD = 32 * 1024
+SAFE = ("GET", "HEAD")
+
+ODD_PATH = re.compile(r"//|/\.{1,2}(/|$)|[\\\x00-\x1f\x7f]")
+"""A path that another program may interpret differently. None of our paths is like this."""
+
+logger = logging.getLogger("playground")
+
+Headers = Sequence[tuple[bytes, bytes]]
+
+SECURITY_HEADERS: Mapping[bytes, bytes] = {
+    POLICY: (
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        b"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    **HARDENING,
+}
+
+FRAMED = (POLICY, b"frame-ancestors 'self'")
+"""A page that our own pages may frame: the column of one session."""
+
+FRAMES = (POLICY, b"frame-src 'self'")
+"""A page that frames our own pages: sessions side by side."""
 
 
 def code_of(status: int) -> str:
@@ -112,11 +140,7 @@ class Reply:
         )
 
 
-CLOSE = ((b"connection", b"close"),)
-
 HEALTHY = Reply(200, "ok")
-OPEN_LINK = "Open the link printed in the terminal. If you just did, reload this page."
-SEND_TOKEN = "Send `Authorization: Bearer TOKEN` once; the token is in the printed link."
 NO_CREDENTIAL = Reply(401, OPEN_LINK, ((b"www-authenticate", b"Bearer"),), to_programs=SEND_TOKEN)
 BIG_HEAD = Reply(
     431,
@@ -136,15 +160,6 @@ def big_body(most: int) -> Reply:
     # No "connection: close" here: the rest of the body is still being sent, and closing would reset
     # the connection before the client has read the reply. The server discards it instead.
     return Reply(413, f"The body is larger than {most >> 20} MiB; send less at once.")
-
-
-MAX_HEAD = 32 * 1024
-SAFE = ("GET", "HEAD")
-
-ODD_PATH = re.compile(r"//|/\.{1,2}(/|$)|[\\\x00-\x1f\x7f]")
-"""A path that another program may interpret differently. None of our paths is like this."""
-
-logger = logging.getLogger("playground")
 
 
 class GuardedRequest:
@@ -490,23 +505,6 @@ async def _say(
 # that directive alone: to be framed by our own pages, or to frame them. All other security headers
 # of a page are dropped. What is no page of ours is isolated: files, images, recorded bytes, data
 # for scripts, and whatever the simulator says. Threats 6 and 10 of docs/safety.md.
-
-
-Headers = Sequence[tuple[bytes, bytes]]
-
-SECURITY_HEADERS: Mapping[bytes, bytes] = {
-    POLICY: (
-        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-        b"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-    ),
-    **HARDENING,
-}
-
-FRAMED = (POLICY, b"frame-ancestors 'self'")
-"""A page that our own pages may frame: the column of one session."""
-
-FRAMES = (POLICY, b"frame-src 'self'")
-"""A page that frames our own pages: sessions side by side."""
 
 
 def as_text(header: tuple[bytes, bytes]) -> dict[str, str]:

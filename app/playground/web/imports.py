@@ -461,11 +461,11 @@ async def _rows(site: Site, imported: Sequence[tuple[str, ImportedTools]]) -> li
 def _tool_row(number: int, source: str, imported: ImportedTool) -> ImportRow:
     return ImportRow(
         number,
-        source,
-        imported.name,
-        imported.kind,
-        imported.notes,
-        imported.problem,
+        source=source,
+        called=imported.name,
+        kind=imported.kind,
+        notes=imported.notes,
+        problem=imported.problem,
         tool=imported.tool,
         name=imported.name,
     )

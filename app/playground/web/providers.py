@@ -31,6 +31,14 @@ from playground.web.site import Site, site_of
 GONE = 499
 """A status that is never read, because the client has disconnected."""
 
+GROUPS = ("Ready", "Simulator", "Local", "Needs a key")
+"""Profiles that work at once come first."""
+
+FOLDED = ("Simulator", "Local", "Needs a key")
+"""Groups with one-line rows: providers that were found stand out."""
+
+T = TypeVar("T")
+
 
 async def providers(request: Request) -> Response:
     """GET /providers?new=1: lists the providers. `new` opens the editor of a new one."""
@@ -76,7 +84,12 @@ async def save(request: Request) -> Response:
             (candidate for candidate in rows_of(engine) if candidate.profile.name == original), None
         )
         html = profile_page(
-            site.env, rows_of(engine), _typed(body), _quirks(), row, mask(str(error))
+            site.env,
+            rows=rows_of(engine),
+            form=_typed(body),
+            quirks=_quirks(),
+            row=row,
+            wrong=mask(str(error)),
         )
         return HTMLResponse(mask(html), 422)
     await engine.save_profile(profile)
@@ -126,21 +139,21 @@ def row_of(engine: Engine, profile: Profile) -> ProviderRow:
     known = CODECS[profile.protocol].quirks if profile.protocol in CODECS else {}
     return ProviderRow(
         profile,
-        vendor.title if vendor is not None else profile.name,
-        vendor.about if vendor is not None else "A profile of your own.",
-        profile_group(profile, has_key=not missing),
-        state,
-        missing,
-        keys.unconfirmed(profile) if profile.base_url else "",
-        variable,
-        place,
-        vendor.key_place if vendor is not None else "",
-        vendor.start if vendor is not None else "",
-        vendor.hints if vendor is not None else (),
-        [(name, known.get(name, "")) for name in profile.quirks],
-        profile.name in engine.own,
-        vendor is not None,
-        next((model.id for model in listed), ""),
+        title=vendor.title if vendor is not None else profile.name,
+        about=vendor.about if vendor is not None else "A profile of your own.",
+        group=profile_group(profile, has_key=not missing),
+        state=state,
+        missing=missing,
+        unconfirmed=keys.unconfirmed(profile) if profile.base_url else "",
+        variable=variable,
+        place=place,
+        key_place=vendor.key_place if vendor is not None else "",
+        start=vendor.start if vendor is not None else "",
+        hints=vendor.hints if vendor is not None else (),
+        quirks=[(name, known.get(name, "")) for name in profile.quirks],
+        own=profile.name in engine.own,
+        shipped=vendor is not None,
+        first=next((model.id for model in listed), ""),
     )
 
 
@@ -279,12 +292,6 @@ def _number(body: Body, name: str) -> float:
 # How they are drawn ------------------------------------------------------------------------------
 # Knows the names of keys and never a value.
 
-GROUPS = ("Ready", "Simulator", "Local", "Needs a key")
-"""Profiles that work at once come first."""
-FOLDED = ("Simulator", "Local", "Needs a key")
-"""Groups with one-line rows: providers that were found stand out."""
-T = TypeVar("T")
-
 
 def profile_group(profile: Profile, *, has_key: bool) -> str:
     """The title of the group that `profile` is listed under; `has_key`: its key is available or
@@ -357,15 +364,15 @@ def profile_form(profile: Profile) -> ProfileForm:
     """The editor's fields for a profile."""
     return ProfileForm(
         profile.name,
-        profile.protocol,
-        profile.base_url,
-        profile.key_name,
-        profile.model,
-        "\n".join(f"{name}: {value}" for name, value in profile.headers.items()),
-        profile.quirks,
-        f"{profile.connect_s:g}",
-        f"{profile.first_byte_s:g}",
-        f"{profile.idle_s:g}",
+        protocol=profile.protocol,
+        base_url=profile.base_url,
+        key_name=profile.key_name,
+        model=profile.model,
+        headers="\n".join(f"{name}: {value}" for name, value in profile.headers.items()),
+        quirks=profile.quirks,
+        connect_s=f"{profile.connect_s:g}",
+        first_byte_s=f"{profile.first_byte_s:g}",
+        idle_s=f"{profile.idle_s:g}",
     )
 
 

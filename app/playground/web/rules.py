@@ -202,7 +202,9 @@ async def preview(request: Request) -> Response:
         rule = _read(request, {name: it for name, it in body.data.items() if name != "place"})
         page = await rules_shown(site.engine, _list(request))
         first = "place" in body.data and _place(body) == 0
-        preview = await preview_now(site.engine, _list(request), page, rule, "", first)
+        preview = await preview_now(
+            site.engine, session_id=_list(request), page=page, rule=rule, rule_id="", first=first
+        )
         return as_json({"said": preview.sentence, "notes": list(preview.notes)})
     form = replace(_typed(body), id=body.text("rule"))
     preview = await _form_preview(request, form)
@@ -314,7 +316,9 @@ async def _form_preview(request: Request, form: RuleForm) -> RulePreview:
             wrong=site.engine.keys.redactor().redact_text(str(error)), places=pointers
         )
     page = await rules_shown(site.engine, session_id)
-    return await preview_now(site.engine, session_id, page, rule, form.id, form.first)
+    return await preview_now(
+        site.engine, session_id=session_id, page=page, rule=rule, rule_id=form.id, first=form.first
+    )
 
 
 async def _page(
@@ -539,7 +543,12 @@ async def renew_for_call(request: Request) -> Response:
         into = session_id if rule in rules.listed(session_id) else ALWAYS
         seen = content(call.tool, call.code)
         renewed = await rules.renew_for(
-            into, rule.id, asked.get("base", ""), call.name, seen, session_id
+            into,
+            rule_id=rule.id,
+            base=asked.get("base", ""),
+            name=call.name,
+            print_=seen,
+            session_id=session_id,
         )
     await site.engine.runner.advance(session_id)
     if wants(request) == "htmx":
@@ -595,7 +604,14 @@ def _panel(site: Site, live: LiveSession, call: Call, choice: RuleChoice) -> Rul
     held, there = rules.of(live.id), rules.listed(_into(choice, live.id))
     denials = site.engine.policy.denials
     offered = proposal(
-        live.session, call, held, choice.action, choice.exact, there, denials, always=always
+        live.session,
+        call=call,
+        rules=held,
+        action=choice.action,
+        exact=choice.exact,
+        scope_rules=there,
+        denied=denials,
+        always=always,
     )
     return rule_panel(live.session, call, choice, offered, there)
 

@@ -78,6 +78,15 @@ LEAST_TESTS = 3
 WHOLE = "#"
 """Represents in the form the pointer to the whole of the arguments, which is an empty string."""
 
+AGENTS_OWN = "The agent runs its calls as set for its tap. See the Agents page."
+
+Scope = Literal["session", "always"]
+
+MOST_PLACES = 100
+DEEPEST = 4
+
+_OPEN = ("$ref", "anyOf", "oneOf", "allOf", "if", "patternProperties", "dependentSchemas")
+
 
 @dataclass(frozen=True)
 class RuleRow:
@@ -393,9 +402,6 @@ class RulesPage:
     undecided: str = "Every call needs your approval."
 
 
-AGENTS_OWN = "The agent runs its calls as set for its tap. See the Agents page."
-
-
 def rules_page(env: Environment, page: RulesPage) -> str:
     """The whole page: of the rules for all sessions, or of a session's."""
     return env.get_template("rules.html").render(**_values(page))
@@ -464,9 +470,6 @@ def _values(page: RulesPage) -> dict[str, Any]:
 # Rules on a card: the one that "Always…" would write, and the one that applies to a call now. A
 # rule is shown in full before it is written: its words, its place, its binding and what it decides
 # at once. core/rule_proposals.py decides which rules may be proposed.
-
-
-Scope = Literal["session", "always"]
 
 
 @dataclass(frozen=True)
@@ -688,12 +691,6 @@ def drawn_about(
 
 # The places that a rule may test: the JSON pointers of a tool's schema. Where a schema leaves a
 # value open, or has a reference, any pointer is accepted.
-
-
-MOST_PLACES = 100
-DEEPEST = 4
-
-_OPEN = ("$ref", "anyOf", "oneOf", "allOf", "if", "patternProperties", "dependentSchemas")
 
 
 def places(schema: Any) -> tuple[str, ...]:

@@ -23,6 +23,23 @@ from playground.render.filters import exposed_count
 from playground.web.forms import Body, answer, as_json, body_of, wants
 from playground.web.site import site_of
 
+STATES: Mapping[str, tuple[str, str]] = {
+    "new": ("not accepted", "waiting"),
+    "changed": ("changed, not accepted", "waiting"),
+    "resting": ("accepted", ""),
+    "connected": ("connected", "ran"),
+    "failed": ("failed", "failed"),
+}
+"""By its state: the words, and the class of the pill."""
+
+MARKS: Mapping[str, tuple[str, str]] = {
+    "new": ("new", "live"),
+    "changed": ("changed", "waiting"),
+    "same": ("taken", "ran"),
+    "gone": ("gone", "failed"),
+    "refused": ("cannot be added", "failed"),
+}
+
 
 async def servers(request: Request) -> Response:
     """GET /servers?new=1: lists the MCP servers. `new` opens the editor of a new one."""
@@ -219,23 +236,6 @@ def _pairs(text: str, sign: str, sentence: str) -> dict[str, str]:
 # How they are drawn -------------------------------------------------------------------------------
 # Values that look like keys are removed before.
 
-STATES: Mapping[str, tuple[str, str]] = {
-    "new": ("not accepted", "waiting"),
-    "changed": ("changed, not accepted", "waiting"),
-    "resting": ("accepted", ""),
-    "connected": ("connected", "ran"),
-    "failed": ("failed", "failed"),
-}
-"""By its state: the words, and the class of the pill."""
-
-MARKS: Mapping[str, tuple[str, str]] = {
-    "new": ("new", "live"),
-    "changed": ("changed", "waiting"),
-    "same": ("taken", "ran"),
-    "gone": ("gone", "failed"),
-    "refused": ("cannot be added", "failed"),
-}
-
 
 class ServerTool(Protocol):
     """A tool as its server lists it."""
@@ -313,14 +313,14 @@ def server_form(server: Server) -> ServerForm:
     """The editor's fields for a server."""
     return ServerForm(
         server.name,
-        shlex.join((server.command, *server.args)) if server.command else "",
-        "\n".join(f"{name}={value}" for name, value in server.env.items()),
-        server.cwd,
-        server.url,
-        "\n".join(f"{name}: {value}" for name, value in server.headers.items()),
-        server.private,
-        "" if server.start_s is None else f"{server.start_s:g}",
-        "" if server.call_s is None else f"{server.call_s:g}",
+        line=shlex.join((server.command, *server.args)) if server.command else "",
+        env="\n".join(f"{name}={value}" for name, value in server.env.items()),
+        cwd=server.cwd,
+        url=server.url,
+        headers="\n".join(f"{name}: {value}" for name, value in server.headers.items()),
+        private=server.private,
+        start_s="" if server.start_s is None else f"{server.start_s:g}",
+        call_s="" if server.call_s is None else f"{server.call_s:g}",
     )
 
 

@@ -29,6 +29,9 @@ LISTED = 200
 SIDE = 30
 """Sessions listed next to the page while a user types a search."""
 
+LAST = 20
+"""Sessions that are examined to find one whose settings can be copied."""
+
 
 async def home(request: Request) -> Response:
     """GET /: shows the newest session: redirects to it, or answers the demos if there is none.
@@ -129,10 +132,6 @@ async def create(request: Request) -> Response:
         asked = {name: body.text(name) for name in ("profile", "model") if body.text(name)}
         session_id = await site.engine.sessions.create(await like_the_last(site, asked))
     return answer(request, {"id": session_id}, status=201, location=f"/sessions/{session_id}")
-
-
-LAST = 20
-"""Sessions that are examined to find one whose settings can be copied."""
 
 
 async def like_the_last(site: Site, asked: Mapping[str, Any]) -> Settings:

@@ -37,6 +37,11 @@ from playground.web.site import site_of
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 
+_OF_SERVERS = re.compile(rb'"(mcpServers|context_servers)"|\bmcp_servers\b|^\s*\{\s*"servers"')
+
+LOOK = 24_000
+"""Characters of a file that are shown at once."""
+
 
 async def export(request: Request) -> Response:
     """GET /sessions/ID/export?as=NAME&without=WHAT: writes a session as a file. As JSON: `{"file",
@@ -94,20 +99,20 @@ async def share(request: Request) -> Response:
         redacted = await asyncio.to_thread(_masked, site.engine, whole, ())
     page = SharePage(
         session_id,
-        redacted.bundle.title,
-        EXPORTS,
-        chosen,
-        {
+        title=redacted.bundle.title,
+        forms=EXPORTS,
+        chosen=chosen,
+        can_be_left_out={
             name: words
             for name, words in OMITTABLE.items()
             if name != "beside" or whole.beside or name in left_out
         },
-        left_out,
-        counts(redacted.bundle),
-        redacted.marks,
-        written,
-        wrong,
-        read,
+        left_out=left_out,
+        counts=counts(redacted.bundle),
+        marks=redacted.marks,
+        written=written,
+        wrong=wrong,
+        read=read,
     )
     return HTMLResponse(share_page(site.env, page), 422 if wrong else 200)
 
@@ -128,9 +133,6 @@ def _masked(engine: Engine, whole: SessionBundle, left_out: Collection[str]) -> 
 
 
 # -- imported sessions
-
-
-_OF_SERVERS = re.compile(rb'"(mcpServers|context_servers)"|\bmcp_servers\b|^\s*\{\s*"servers"')
 
 
 async def door(request: Request) -> Response:
@@ -191,7 +193,16 @@ async def look(request: Request) -> Response:
         settings, title = live.session.settings, live.title
     assert settings is not None
     accepted, profiles = harmless(site.engine, settings), site.engine.profiles()
-    return HTMLResponse(take_page(site.env, session_id, title, settings, profiles, accepted))
+    return HTMLResponse(
+        take_page(
+            site.env,
+            session_id=session_id,
+            title=title,
+            settings=settings,
+            profiles=profiles,
+            accepted=accepted,
+        )
+    )
 
 
 async def take(request: Request) -> Response:
@@ -232,10 +243,6 @@ def _accepted(engine: Engine, foreign: Settings, names: Collection[str]) -> Sett
 
 def _page(session_id: str) -> str:
     return f"/sessions/{quote(session_id, safe='')}"
-
-
-LOOK = 24_000
-"""Characters of a file that are shown at once."""
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,14 @@ from playground.web.stream import (
 
 Outcome = dict[str, Any]
 
+MOST = 4
+"""The maximum number of sessions side by side."""
+
+Measure = tuple[str, str, str]
+"""(what, how much, in more words)"""
+
+NONE = "–"
+
 
 async def live(request: Request) -> Response:
     """The page of the sessions in the query; NotFound if none of them exists."""
@@ -150,10 +158,6 @@ def _name(summary: Summary) -> str:
 # "grow"}`, for its frame; changes around the frames are HTML, as in any stream. `id:` is the cursor
 # up to which the page has everything of every session: a client that reconnects with it misses
 # nothing, and repeated content is harmless. `gone` names a session that does not exist.
-
-
-MOST = 4
-"""The maximum number of sessions side by side."""
 
 
 @dataclass
@@ -310,10 +314,6 @@ def _around(site: Site, beside: SideBySide) -> str:
 # changes and depends only on its values, so that the page and its stream cannot differ.
 
 
-Measure = tuple[str, str, str]
-"""(what, how much, in more words)"""
-
-
 @dataclass(frozen=True)
 class Lane:
     """One of the sessions: `number` is its place, from 1; `without` the page that leaves it out.
@@ -350,18 +350,18 @@ def lane(view: View, number: int, without: str = "", *, deleted: bool = False) -
     busy = "deleted" if deleted else _busy(session, own=view.own)
     return Lane(
         number,
-        session.id,
-        view.title,
-        view.model,
-        view.settings.profile.name,
-        "deleted" if deleted else session.state,
-        "deleted" if deleted else state_words(session),
-        0 if deleted else len(session.waiting),
-        measures(session),
-        not busy,
-        busy,
-        without,
-        decided_here(session),
+        id=session.id,
+        title=view.title,
+        model=view.model,
+        profile=view.settings.profile.name,
+        state="deleted" if deleted else session.state,
+        words="deleted" if deleted else state_words(session),
+        waiting=0 if deleted else len(session.waiting),
+        measures=measures(session),
+        open=not busy,
+        busy=busy,
+        without=without,
+        decided=decided_here(session),
     )
 
 
@@ -415,9 +415,6 @@ def measures(session: Session) -> Sequence[Measure]:
         ("calls", str(sum(len(turn.calls) for turn in run)), "tool calls the model made"),
         ("model", _worked(run), "time the model worked on all its answers"),
     )
-
-
-NONE = "–"
 
 
 def _first(run: Sequence[Turn]) -> str:

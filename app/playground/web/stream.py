@@ -54,6 +54,9 @@ WIRE = Touch("wire", "changed")
 
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
+_NO_SESSION = "-"
+"""The channel of pages without a session: changes that are not events of a session."""
+
 
 @dataclass
 class Cursor:
@@ -215,10 +218,6 @@ async def _store_frames(site: Site) -> AsyncIterator[str]:
                 yield ": keep-alive\n\n"
             else:
                 await asyncio.sleep(SLOW_S)
-
-
-_NO_SESSION = "-"
-"""The channel of pages without a session: changes that are not events of a session."""
 
 
 async def _next(site: Site, session_id: str, cursor: Cursor, *, slow: bool) -> str:

@@ -46,6 +46,16 @@ async def main():
 asyncio.run(main())
 """
 
+SWITCHES = ("sys/vm/swappiness", "sysrq-trigger", "sys/kernel/core_pattern", "irq")
+KERNEL = """
+v=$(cat /proc/sys/vm/swappiness)
+(echo ${v:-60} > /proc/sys/vm/swappiness) && echo written
+(chmod 666 /dev/null || chown 0 /dev/null || touch /dev/null) && echo changed
+for one in $SWITCHES /sys/kernel /sys/fs/cgroup; do test -e $one && echo seen $one; done
+(echo 0 > /proc/self/oom_score_adj) && echo kernel
+ls -l /proc/self/fd | grep -c ' -> '
+""".replace("$SWITCHES", " ".join("/proc/" + name for name in SWITCHES))
+
 
 def as_nobody() -> dict[str, Any]:
     return {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
@@ -144,17 +154,6 @@ def test_accidents_are_ended_with_all_they_started(folder: Path, confine: bool) 
     assert (folder / "big").stat().st_size <= 256 << 20
     assert answer["orphan"] == [0, "ok\n"]
     assert processes(f"sleep\0{mark}") == 0
-
-
-SWITCHES = ("sys/vm/swappiness", "sysrq-trigger", "sys/kernel/core_pattern", "irq")
-KERNEL = """
-v=$(cat /proc/sys/vm/swappiness)
-(echo ${v:-60} > /proc/sys/vm/swappiness) && echo written
-(chmod 666 /dev/null || chown 0 /dev/null || touch /dev/null) && echo changed
-for one in $SWITCHES /sys/kernel /sys/fs/cgroup; do test -e $one && echo seen $one; done
-(echo 0 > /proc/self/oom_score_adj) && echo kernel
-ls -l /proc/self/fd | grep -c ' -> '
-""".replace("$SWITCHES", " ".join("/proc/" + name for name in SWITCHES))
 
 
 @pytest.mark.parametrize("nobody", rest_slow([True, False]))

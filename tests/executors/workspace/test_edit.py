@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from playground.executors.workspace.files import MAX_DIFF, diff
 
+LINES = st.lists(st.sampled_from(["a", "b", "c", "", "-x", "+y", "@@"]), max_size=30)
+
 
 @pytest.mark.parametrize(
     ("before", "after", "told"),
@@ -29,9 +31,6 @@ def test_a_long_diff_is_cut() -> None:
     told = diff("a", "\n".join("x" * 100 for _ in range(300)))
     assert told.endswith("… (the diff is longer)")
     assert len(told) < MAX_DIFF + 100
-
-
-LINES = st.lists(st.sampled_from(["a", "b", "c", "", "-x", "+y", "@@"]), max_size=30)
 
 
 @given(LINES, LINES)

@@ -21,6 +21,18 @@ HTML = b"""<!doctype html><html><head><title>The title</title><style>p {}</style
 <script>alert("no")</script></head><body><h1>One &amp; two</h1><p>Some <b>bold</b>
 text and <a href="/more#x">a link</a>.<ul><li>first<li>second</ul><noscript>no</noscript></body>"""
 
+TOLD = {
+    "/page": "# The title\n\n# One & two\n\nSome **bold**\ntext and [a link]({url}/more#x).\n\n"
+    "- first\n- second",
+    "/bare": "# x\n\nno head, no body",
+    "/latin": "café",
+    "/meta": "café",
+    "/odd": "plain",
+    "/json": '{"a": 1}',
+    "/empty": "(The page is empty.)",
+    "/deep": "(The page is nested too deep to keep its structure; this is its plain text.)\nbottom",
+}
+
 
 class Site:
     """A server that answers by path, and counts."""
@@ -67,19 +79,6 @@ async def site() -> AsyncIterator[tuple[Site, str]]:
     finally:
         server.close()
         await server.wait_closed()
-
-
-TOLD = {
-    "/page": "# The title\n\n# One & two\n\nSome **bold**\ntext and [a link]({url}/more#x).\n\n"
-    "- first\n- second",
-    "/bare": "# x\n\nno head, no body",
-    "/latin": "café",
-    "/meta": "café",
-    "/odd": "plain",
-    "/json": '{"a": 1}',
-    "/empty": "(The page is empty.)",
-    "/deep": "(The page is nested too deep to keep its structure; this is its plain text.)\nbottom",
-}
 
 
 @pytest.mark.parametrize("path", rest_slow(TOLD, 2))

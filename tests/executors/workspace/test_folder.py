@@ -15,6 +15,10 @@ from tests.shared_state import preserve_shared_state
 
 SECRET = b"what lies outside"
 
+KINDS = ("file", "relative", "folder", "deep", "inside", "broken", "root", "hard")
+
+ROUNDS = 1_500
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
@@ -90,9 +94,6 @@ def linked(folder: Folder, kind: str) -> str:
         case _:
             os.link(target / "secret", root / "link")
             return "link"
-
-
-KINDS = ("file", "relative", "folder", "deep", "inside", "broken", "root", "hard")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -176,9 +177,6 @@ def test_what_the_system_refuses_is_told(folder: Folder, monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "rename", full)
     assert code(lambda: folder.write("a", b"x")) == "E13"
     assert os.listdir(folder.root) == []
-
-
-ROUNDS = 1_500
 
 
 class Swapping:

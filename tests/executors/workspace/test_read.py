@@ -21,6 +21,20 @@ pytestmark = pytest.mark.anyio
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
 MOST = 1 << 20
 
+CODE = {
+    "cell_type": "code",
+    "source": ["x = 1\n", "x"],
+    "outputs": [
+        {"output_type": "stream", "name": "stdout", "text": ["hello\n"]},
+        {"output_type": "execute_result", "data": {"text/plain": "1"}},
+        {
+            "output_type": "display_data",
+            "data": {"image/png": base64.b64encode(PNG).decode() + "\n", "text/plain": "<Figure>"},
+        },
+        {"output_type": "error", "ename": "ValueError", "evalue": "no"},
+    ],
+}
+
 
 @pytest.mark.parametrize(
     ("text", "offset", "limit", "told"),
@@ -67,21 +81,6 @@ def test_images(data: bytes, kind: str) -> None:
 
 def notebook(*cells: dict[str, Any]) -> bytes:
     return json.dumps({"cells": cells, "nbformat": 4}).encode()
-
-
-CODE = {
-    "cell_type": "code",
-    "source": ["x = 1\n", "x"],
-    "outputs": [
-        {"output_type": "stream", "name": "stdout", "text": ["hello\n"]},
-        {"output_type": "execute_result", "data": {"text/plain": "1"}},
-        {
-            "output_type": "display_data",
-            "data": {"image/png": base64.b64encode(PNG).decode() + "\n", "text/plain": "<Figure>"},
-        },
-        {"output_type": "error", "ename": "ValueError", "evalue": "no"},
-    ],
-}
 
 
 def test_notebook() -> None:

@@ -10,6 +10,27 @@ import pytest
 from playground.executors.workspace import Folder
 from playground.executors.workspace.files import FileSearch, glob_matcher, list_files, search_files
 
+FOUND: list[tuple[dict[str, Any], str]] = [
+    ({"pattern": "def"},
+        "a.py:2:def one():\na.py:5:def two():\nsrc/b.py:1:def three(): ...\nsrc/deep/c.md:1:# "
+        "def\n(1 files that are not text or are too large were skipped.)"
+    ),
+    ({"pattern": "^def (one|two)"}, "a.py:2:def one():\na.py:5:def two():"),
+    ({"pattern": "def one", "around": 1}, "a.py-1-import os\na.py:2:def one():\na.py-3-    pass"),
+    ({"pattern": "def o|def t", "around": 1, "path": "a.py"},
+     "a.py-1-import os\na.py:2:def one():\na.py-3-    pass\na.py-4-\na.py:5:def two():\n"
+     "a.py-6-    pass"),
+    ({"pattern": "import|two", "around": 1, "path": "a.py"},
+     "a.py:1:import os\na.py-2-def one():\n--\na.py-4-\na.py:5:def two():\na.py-6-    pass"),
+    ({"pattern": "def", "output": "files", "glob": "*.py"}, "a.py\nsrc/b.py"),
+    ({"pattern": "def", "output": "count", "glob": "*.py"}, "a.py: 2\nsrc/b.py: 1"),
+    ({"pattern": "def", "path": "src", "glob": "*.py"}, "src/b.py:1:def three(): ..."),
+    ({"pattern": "(?i)IMPORT"}, "a.py:1:import os"),
+    ({"pattern": "absent", "glob": "*.py"}, "No match."),
+    ({"pattern": "def", "head_limit": 1, "glob": "*.py"},
+     "a.py:2:def one():\n(Cut after 1 lines; narrow the search.)"),
+]  # fmt: skip
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
@@ -50,28 +71,6 @@ def test_listed(folder: Folder) -> None:
     )
     assert list_files(folder, "src", "*.md") == "src/deep/c.md  6 bytes"
     assert list_files(folder, "", "*.nothing") == "(nothing)"
-
-
-FOUND: list[tuple[dict[str, Any], str]] = [
-    ({"pattern": "def"},
-        "a.py:2:def one():\na.py:5:def two():\nsrc/b.py:1:def three(): ...\nsrc/deep/c.md:1:# "
-        "def\n(1 files that are not text or are too large were skipped.)"
-    ),
-    ({"pattern": "^def (one|two)"}, "a.py:2:def one():\na.py:5:def two():"),
-    ({"pattern": "def one", "around": 1}, "a.py-1-import os\na.py:2:def one():\na.py-3-    pass"),
-    ({"pattern": "def o|def t", "around": 1, "path": "a.py"},
-     "a.py-1-import os\na.py:2:def one():\na.py-3-    pass\na.py-4-\na.py:5:def two():\n"
-     "a.py-6-    pass"),
-    ({"pattern": "import|two", "around": 1, "path": "a.py"},
-     "a.py:1:import os\na.py-2-def one():\n--\na.py-4-\na.py:5:def two():\na.py-6-    pass"),
-    ({"pattern": "def", "output": "files", "glob": "*.py"}, "a.py\nsrc/b.py"),
-    ({"pattern": "def", "output": "count", "glob": "*.py"}, "a.py: 2\nsrc/b.py: 1"),
-    ({"pattern": "def", "path": "src", "glob": "*.py"}, "src/b.py:1:def three(): ..."),
-    ({"pattern": "(?i)IMPORT"}, "a.py:1:import os"),
-    ({"pattern": "absent", "glob": "*.py"}, "No match."),
-    ({"pattern": "def", "head_limit": 1, "glob": "*.py"},
-     "a.py:2:def one():\n(Cut after 1 lines; narrow the search.)"),
-]  # fmt: skip
 
 
 @pytest.mark.parametrize(("search", "text"), FOUND)

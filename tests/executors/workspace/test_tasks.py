@@ -19,6 +19,13 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.anyio
 
+ENDS: list[tuple[str, Any, str]] = [
+    ("the model", lambda w, t: w.text("stop_task", task_id=t), "stopped by the model"),
+    ("the user", lambda w, t: w.tasks.stop("s", t, "stopped by you"), "stopped by you"),
+    ("Stop and delete", lambda w, t: w.executors.forget("s"), "stopped with the run"),
+    ("the program", lambda w, t: w.executors.close(), "ended with the program"),
+]
+
 
 @pytest.fixture
 def working(tmp_path: Path) -> Working:
@@ -64,14 +71,6 @@ async def test_in_the_sandbox_too(working: Working) -> None:
     await wait_until(lambda: len(alive(f"sleep\0{mark}")) == 1)
     await working.text("stop_task", task_id="task-1-0")
     assert alive(f"sleep\0{mark}") == []
-
-
-ENDS: list[tuple[str, Any, str]] = [
-    ("the model", lambda w, t: w.text("stop_task", task_id=t), "stopped by the model"),
-    ("the user", lambda w, t: w.tasks.stop("s", t, "stopped by you"), "stopped by you"),
-    ("Stop and delete", lambda w, t: w.executors.forget("s"), "stopped with the run"),
-    ("the program", lambda w, t: w.executors.close(), "ended with the program"),
-]
 
 
 @pytest.mark.parametrize(("by", "end", "how"), ENDS, ids=[one[0] for one in ENDS])

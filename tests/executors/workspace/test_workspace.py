@@ -18,26 +18,6 @@ from tests.executors.workspace.working import TOOLS, Working
 
 pytestmark = pytest.mark.anyio
 
-
-@pytest.fixture
-def working(tmp_path: Path) -> Working:
-    return Working(tmp_path / "files" / "s")
-
-
-async def test_write_read_edit(working: Working) -> None:
-    assert await working.text("write_file", path="src/a.py", content="one\ntwo\n") == (
-        "Made src/a.py, 2 lines."
-    )
-    assert await working.text("read_file", path="./src//a.py") == "     1→one\n     2→two"
-    changed = await working.text("edit_file", path="src/a.py", old="two", new="2")
-    assert changed == "Changed src/a.py.\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n "
-    assert (working.folder / "src/a.py").read_text() == "one\n2\n"
-    assert (working.folder.stat().st_mode & 0o777, os.listdir(working.folder / "src")) == (
-        0o700,
-        ["a.py"],
-    )
-
-
 ERRORS: list[tuple[str, str, dict[str, Any]]] = [
     ("E1", "write_file", {"path": "there.txt", "content": "x"}),
     ("E1", "edit_file", {"path": "there.txt", "old": "there", "new": "x"}),
@@ -82,6 +62,40 @@ ERRORS: list[tuple[str, str, dict[str, Any]]] = [
     ("E12", "stop_task", {"task_id": "task-9-9"}),
     ("E14", "fetch_url", {"url": "file:///etc/passwd"}),
 ]
+
+SAFE: list[tuple[str, dict[str, Any], bool]] = [
+    ("read_file", {"path": "a"}, True),
+    ("list_files", {}, True),
+    ("search_files", {"pattern": "a"}, True),
+    ("fetch_url", {"url": "https://example.com"}, True),
+    ("write_file", {"path": "a", "content": ""}, False),
+    ("edit_file", {"path": "a", "old": "b", "new": "c"}, False),
+    ("run_shell", {"command": "ls -la"}, True),
+    ("run_shell", {"command": "ls > x"}, False),
+    ("run_shell", {"command": "ls", "background": True}, False),
+    ("run_shell", {"command": 3}, False),
+    ("stop_task", {"task_id": "x"}, False),
+    ("read_task", {"task_id": "x"}, False),
+]
+
+
+@pytest.fixture
+def working(tmp_path: Path) -> Working:
+    return Working(tmp_path / "files" / "s")
+
+
+async def test_write_read_edit(working: Working) -> None:
+    assert await working.text("write_file", path="src/a.py", content="one\ntwo\n") == (
+        "Made src/a.py, 2 lines."
+    )
+    assert await working.text("read_file", path="./src//a.py") == "     1→one\n     2→two"
+    changed = await working.text("edit_file", path="src/a.py", old="two", new="2")
+    assert changed == "Changed src/a.py.\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n "
+    assert (working.folder / "src/a.py").read_text() == "one\n2\n"
+    assert (working.folder.stat().st_mode & 0o777, os.listdir(working.folder / "src")) == (
+        0o700,
+        ["a.py"],
+    )
 
 
 async def filled(working: Working) -> None:
@@ -154,22 +168,6 @@ async def test_an_unknown_tool_and_every_shipped_one(working: Working) -> None:
     for name, shipped in TOOLS.items():
         assert shipped.config == {"tool": name}
         assert shipped.group == "workspace"
-
-
-SAFE: list[tuple[str, dict[str, Any], bool]] = [
-    ("read_file", {"path": "a"}, True),
-    ("list_files", {}, True),
-    ("search_files", {"pattern": "a"}, True),
-    ("fetch_url", {"url": "https://example.com"}, True),
-    ("write_file", {"path": "a", "content": ""}, False),
-    ("edit_file", {"path": "a", "old": "b", "new": "c"}, False),
-    ("run_shell", {"command": "ls -la"}, True),
-    ("run_shell", {"command": "ls > x"}, False),
-    ("run_shell", {"command": "ls", "background": True}, False),
-    ("run_shell", {"command": 3}, False),
-    ("stop_task", {"task_id": "x"}, False),
-    ("read_task", {"task_id": "x"}, False),
-]
 
 
 async def test_what_may_run_beside_others(working: Working) -> None:

@@ -45,7 +45,14 @@ def encode(request: ModelRequest) -> WireRequest:
     }
     if "max_tokens" in request.params:
         body["most"] = request.params["max_tokens"]
-    return wire_request(request, FACTS.path, {}, body, notes, "application/x-ndjson")
+    return wire_request(
+        request,
+        path=FACTS.path,
+        headers={},
+        body=body,
+        notes=notes,
+        stream_type="application/x-ndjson",
+    )
 
 
 def _entries(message: Message) -> Iterator[dict[str, Any]]:

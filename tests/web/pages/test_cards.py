@@ -33,6 +33,12 @@ pytestmark = pytest.mark.anyio
 NOTE = Tool("note", "", {"type": "object"}, "mock", {"result": "noted"}, parallel_safe=True)
 CALLS = 130
 
+DRAWN = [
+    ("session_page", ""),
+    pytest.param("more_cards_shown", "/cards/1?shown=1.200", marks=pytest.mark.slow),
+    pytest.param("block", "/blocks/flow", marks=pytest.mark.slow),
+]
+
 
 async def silent(scope: Any, receive: Any, send: Any) -> None:
     raise AssertionError("The simulator was reached.")
@@ -164,13 +170,6 @@ async def test_what_is_no_turn_is_not_there(served: Served) -> None:
             "GET", f"/sessions/{served.session.id}/cards/{path}", [("host", HERE), BEARER, PAGE]
         )
         assert (await call(served.app, scope)).status in (404, 422)
-
-
-DRAWN = [
-    ("session_page", ""),
-    pytest.param("more_cards_shown", "/cards/1?shown=1.200", marks=pytest.mark.slow),
-    pytest.param("block", "/blocks/flow", marks=pytest.mark.slow),
-]
 
 
 @pytest.mark.slow

@@ -10,6 +10,14 @@ from tests.servers import wait_for_session
 
 pytestmark = pytest.mark.anyio
 
+REFUSED = (
+    ({"session": ["nobody", "else"]}, 404, "There is no session"),
+    ({"session": "{one}"}, 422, "Name at least two sessions"),
+    ({"session": ["{one}", "{one}"]}, 422, "Name at least two sessions"),
+    ({"session": ["a", "b", "c", "d", "e"]}, 422, "At most 4 sessions"),
+    ({"session": ["{one}", "x"], "view": "sideways"}, 422, "view must be turns or live."),
+)
+
 
 async def asked(script: httpx.AsyncClient, text: str, session_id: str = "") -> str:
     """A session that was asked `text`, and has answered or waits."""
@@ -76,15 +84,6 @@ async def test_sessions_without_turns_and_pages_of_rows(
     live = await page.get("/compare", params={"session": [one, other], "view": "live"})
     assert live.status_code == 200
     assert "<iframe" in live.text
-
-
-REFUSED = (
-    ({"session": ["nobody", "else"]}, 404, "There is no session"),
-    ({"session": "{one}"}, 422, "Name at least two sessions"),
-    ({"session": ["{one}", "{one}"]}, 422, "Name at least two sessions"),
-    ({"session": ["a", "b", "c", "d", "e"]}, 422, "At most 4 sessions"),
-    ({"session": ["{one}", "x"], "view": "sideways"}, 422, "view must be turns or live."),
-)
 
 
 async def test_what_is_refused_says_why(script: httpx.AsyncClient, page: httpx.AsyncClient) -> None:

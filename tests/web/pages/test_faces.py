@@ -32,6 +32,21 @@ AROUND = '{"type": "object", "properties": {"a": {"type": "string", "pattern": "
 MOCK = {"name": "x", "config": {"result": ""}}
 HTMX = {"hx-request": "true"}
 
+WIDE: dict[str, Any] = {
+    "type": "object",
+    "properties": {f"p{n}": {"type": "string"} for n in range(500)},
+}
+
+MISSPELLED = json.dumps(
+    {
+        "type": "object",
+        "properties": {"city_name": {"type": "string"}},
+        "required": ["cityName"],
+        "additionalProperties": False,
+    },
+    indent=2,
+)
+
 
 @pytest.mark.parametrize("headers", [HTMX, {}], ids=["htmx", "plain"])
 @pytest.mark.parametrize(
@@ -87,12 +102,6 @@ async def test_the_editor_after_one_of_its_buttons(
     assert (await page.get("/tools/weather")).status_code == 404
 
 
-WIDE: dict[str, Any] = {
-    "type": "object",
-    "properties": {f"p{n}": {"type": "string"} for n in range(500)},
-}
-
-
 @pytest.mark.slow
 async def test_a_large_schema_is_not_shown_as_a_form(page: httpx.AsyncClient) -> None:
     text = json.dumps(WIDE)
@@ -144,17 +153,6 @@ async def test_lint_while_typing(
     said = await page.post("/tools/lint", data={**FORM, **typed}, headers=HTMX)
     assert said.status_code == 200
     assert [text for text in shows if text not in said.text] == []
-
-
-MISSPELLED = json.dumps(
-    {
-        "type": "object",
-        "properties": {"city_name": {"type": "string"}},
-        "required": ["cityName"],
-        "additionalProperties": False,
-    },
-    indent=2,
-)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,15 @@ OPENAPI = {
         {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}]}}},
 }  # fmt: skip
 
+PYTHON = "def price(sku: str) -> str:\n    'Doc.'\n    return sku\n\n\nclass Kept:\n    pass\n"
+
+NOTEBOOK = {
+    "nbformat": 4,
+    "nbformat_minor": 5,
+    "metadata": {"kernelspec": {"name": "python3", "display_name": "P", "language": "python"}},
+    "cells": [{"cell_type": "code", "metadata": {}, "outputs": [], "source": [PYTHON]}],
+}
+
 
 @pytest.fixture(scope="module")
 def server_environment() -> dict[str, str]:
@@ -448,9 +457,6 @@ async def test_a_body_beyond_the_bounds_is_told_which(script: httpx.AsyncClient)
     assert "more than 200,000 keys" in refused.json()["error"]
 
 
-PYTHON = "def price(sku: str) -> str:\n    'Doc.'\n    return sku\n\n\nclass Kept:\n    pass\n"
-
-
 async def reader_of(page: httpx.AsyncClient, text: str, name: str = "tools.py") -> dict[str, str]:
     """The hidden fields of the form that reads a Python file with an interpreter."""
     answer = await page.post("/import", files=[("file", (name, text))])
@@ -501,14 +507,6 @@ async def test_python_file_when_reading_fails_keeps_the_page_and_what_was_typed(
     refused = await page.post("/import/read", data={**fields, "interpreter": "python3"})
     assert "The interpreter must be an absolute path" in refused.text
     assert "Nothing has been imported, run or" in refused.text
-
-
-NOTEBOOK = {
-    "nbformat": 4,
-    "nbformat_minor": 5,
-    "metadata": {"kernelspec": {"name": "python3", "display_name": "P", "language": "python"}},
-    "cells": [{"cell_type": "code", "metadata": {}, "outputs": [], "source": [PYTHON]}],
-}
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,14 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
 IMAGE = {"media_type": "image/png", "data": base64.b64encode(PNG).decode()}
 FIELDS = {"profile", "protocol", "method", "url", "headers", "body", "notes", "says", "failed"}
 
+FORM = {"profile": "simulator", "tool_choice": "auto", "parallel": "on", "stream": "on"}
+
+FILES = (
+    *("recordings/1", "recordings/1/bytes", "requests/1", "requests/1/body", "events"),
+    *("export?as=html", "export?as=jsonl", "export?as=markdown", "export?as=har"),
+    *("code?file=1&form=python", "code?file=1&form=curl", "images/SEQ/0", ""),
+)
+
 
 async def begun(script: httpx.AsyncClient, **body: Any) -> str:
     answer = await script.post("/sessions", json=body)
@@ -128,9 +136,6 @@ async def test_the_tab_and_the_line_in_setup(
     assert 'hx-target="#setup-notes"' in told.text
 
 
-FORM = {"profile": "simulator", "tool_choice": "auto", "parallel": "on", "stream": "on"}
-
-
 async def settings_of(script: httpx.AsyncClient, session_id: str) -> Any:
     changes = [one["settings"] for one in await log(script, session_id) if "settings" in one]
     return changes[-1]
@@ -187,13 +192,6 @@ async def test_a_refused_form_leads_back(
     gone = await page.get("/sessions/none")
     assert gone.status_code == 404
     assert "/sessions/none" not in gone.text
-
-
-FILES = (
-    *("recordings/1", "recordings/1/bytes", "requests/1", "requests/1/body", "events"),
-    *("export?as=html", "export?as=jsonl", "export?as=markdown", "export?as=har"),
-    *("code?file=1&form=python", "code?file=1&form=curl", "images/SEQ/0", ""),
-)
 
 
 async def test_what_a_session_holds_is_isolated_where_it_is_opened(

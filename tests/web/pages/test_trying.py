@@ -39,6 +39,8 @@ PERSON = {
 }
 SLOW = {"name": "slow", "config": {"result": "late", "delay_s": 600}}
 
+HX = {"hx-request": "true"}
+
 
 @pytest.fixture
 async def script(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
@@ -47,9 +49,6 @@ async def script(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
             (await made.post("/tools", json=tool)).raise_for_status()
         with anyio.fail_after(60):
             yield made
-
-
-HX = {"hx-request": "true"}
 
 
 async def test_a_script_gets_the_result_and_what_each_provider_would_get(

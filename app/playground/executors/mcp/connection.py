@@ -47,6 +47,25 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
+JSON = "application/json"
+MAX_DESCRIPTION = 20_000
+
+MAX_SCHEMA = 512 * 1024
+"""The maximum length of a name that every provider accepts, in characters."""
+
+_ASKS = (
+    ("elicit", "asks the user for input in the middle of a call (elicitation)"),
+    ("sampling", "asks for a model's answer in the middle of a call (sampling)"),
+    ("roots", "asks for the user's folders in the middle of a call (roots)"),
+)
+_REFUSED = re.compile(
+    r"(?i)(?:elicitation|sampling|list.?roots) (?:is )?(?:not |un)supported"
+    r"|(?:elicitation/create|sampling/createMessage|roots/list)[^\n]{0,80}?not (?:found|supported)"
+    r"|client[^\n]{0,40}?(?:not|n't) (?:support|declare|have|advertise)[^\n]{0,40}?"
+    r"(?:elicitation|sampling|roots)"
+)
+_MOST_SAID = 4_000
+
 
 class Gone(Exception):
     """The server does not answer; the sentence gives the reason."""
@@ -304,11 +323,6 @@ def reason_of(error: BaseException) -> str:
 
 # -- tools and results of a server, in our format
 
-JSON = "application/json"
-MAX_DESCRIPTION = 20_000
-MAX_SCHEMA = 512 * 1024
-"""The maximum length of a name that every provider accepts, in characters."""
-
 
 @dataclass(frozen=True)
 class ListedTool:
@@ -363,12 +377,14 @@ def _listed(tool: types.Tool, *, twice: bool) -> ListedTool:
     marks = tool.annotations
     return ListedTool(
         tool.name[:256],
-        tool.title or "",
-        description,
-        parameters,
-        marks.model_dump(by_alias=True, exclude_none=True, mode="json") if marks else {},
-        tool.output_schema,
-        fault,
+        title=tool.title or "",
+        description=description,
+        parameters=parameters,
+        annotations=marks.model_dump(by_alias=True, exclude_none=True, mode="json")
+        if marks
+        else {},
+        output_schema=tool.output_schema,
+        fault=fault,
     )
 
 
@@ -435,20 +451,6 @@ def same_json(first: Any, other: Any) -> bool:
                 same_json(first[k], other[k]) for k in first
             )
     return False
-
-
-_ASKS = (
-    ("elicit", "asks the user for input in the middle of a call (elicitation)"),
-    ("sampling", "asks for a model's answer in the middle of a call (sampling)"),
-    ("roots", "asks for the user's folders in the middle of a call (roots)"),
-)
-_REFUSED = re.compile(
-    r"(?i)(?:elicitation|sampling|list.?roots) (?:is )?(?:not |un)supported"
-    r"|(?:elicitation/create|sampling/createMessage|roots/list)[^\n]{0,80}?not (?:found|supported)"
-    r"|client[^\n]{0,40}?(?:not|n't) (?:support|declare|have|advertise)[^\n]{0,40}?"
-    r"(?:elicitation|sampling|roots)"
-)
-_MOST_SAID = 4_000
 
 
 def asked_for(text: str) -> str:

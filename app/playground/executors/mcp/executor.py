@@ -83,7 +83,14 @@ class Mcp:
         if server is None:
             return CallCheck("none", (Problem("caution", why),))
         fault = await self._asked(server)
-        return _judged(server, accepted, self.peer(server), tool, arguments, fault)
+        return _judged(
+            server,
+            accepted=accepted,
+            peer=self.peer(server),
+            tool=tool,
+            arguments=arguments,
+            fault=fault,
+        )
 
     async def known(self, tool: Tool, arguments: str) -> CallCheck | None:
         """The same from an open connection's state; None if there is none: nothing is started or
@@ -94,7 +101,9 @@ class Mcp:
         peer = self.peer(server)
         if not peer.open or peer.listed is None:
             return None
-        return _judged(server, accepted, peer, tool, arguments, "")
+        return _judged(
+            server, accepted=accepted, peer=peer, tool=tool, arguments=arguments, fault=""
+        )
 
     async def accepted_code(self, tool: Tool) -> str | None:
         """The code of a tool that its server lists as accepted; None if it was not accepted."""

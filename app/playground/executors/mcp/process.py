@@ -50,6 +50,19 @@ SLOW_LINE = 256 * 1024
 _GUARD = Path(__file__).with_name("guard.py")
 _CHUNK = 64 * 1024
 
+Streams = tuple[
+    "MemoryObjectReceiveStream[SessionMessage | Exception]",
+    "MemoryObjectSendStream[SessionMessage]",
+]
+
+REFERENCE = re.compile(r"\$\{(?:env:)?([^}]*)\}")
+
+PASSED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM")
+"""The variables of our environment that every server gets, besides LC_...; none is a key."""
+
+Lookup = Callable[[str, str], str | None]
+"""The value of a variable, by its name and the URL it will be sent to ("": to a process)."""
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -106,12 +119,6 @@ def check_launch(launch: Launch) -> None:
     place = os.path.join(launch.cwd, name) if "/" in name else name
     if shutil.which(place, path=launch.environment.get("PATH", os.defpath)) is None:
         raise BadInput(f"There is no program {name!r}. Install it, or correct the command.")
-
-
-Streams = tuple[
-    "MemoryObjectReceiveStream[SessionMessage | Exception]",
-    "MemoryObjectSendStream[SessionMessage]",
-]
 
 
 @asynccontextmanager
@@ -299,13 +306,6 @@ async def _drain(stream: asyncio.StreamReader) -> None:
 
 
 # -- the command of an accepted server
-
-REFERENCE = re.compile(r"\$\{(?:env:)?([^}]*)\}")
-PASSED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM")
-"""The variables of our environment that every server gets, besides LC_...; none is a key."""
-
-Lookup = Callable[[str, str], str | None]
-"""The value of a variable, by its name and the URL it will be sent to ("": to a process)."""
 
 
 def fill_references(text: str, lookup: Lookup, url: str = "") -> str:

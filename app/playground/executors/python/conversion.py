@@ -36,6 +36,26 @@ EMPTY = inspect.Parameter.empty
 GIVEN = ("RunContextWrapper", "ToolContext", "RunnableConfig")
 """Types of arguments that a framework provides and that can be created without one."""
 
+PLAIN = (str, int, float, bool, dict, list, object, type(None))
+
+DURATION = re.compile(
+    r"([+-])?P(?:(\d+(?:\.\d+)?)W)?(?:(\d+(?:\.\d+)?)D)?"
+    r"(?:T(?:(\d+(?:\.\d+)?)H)?(?:(\d+(?:\.\d+)?)M)?(?:(\d+(?:\.\d+)?)S)?)?"
+)
+CLOCK = re.compile(r"([+-])?(?:(\d+) days?,? ?)?(\d+):(\d\d)(?::(\d\d(?:\.\d+)?))?")
+
+ABSTRACT = (
+    *(collections.abc.Set, collections.abc.MutableSet, collections.abc.Sequence),
+    *(collections.abc.MutableSequence, collections.abc.Collection, collections.abc.Iterable),
+    *(collections.abc.Iterator, collections.abc.Generator),
+)
+
+ITERATED = (
+    *(collections.abc.Iterator, collections.abc.Sequence, collections.abc.Set),
+    collections.abc.MappingView,
+)
+"""Types converted to arrays. A pandas table is iterable, too, but yields only column names."""
+
 
 class Wrong(ValueError):
     """Values that do not match their hints; each of `faults` says which and why."""
@@ -274,9 +294,6 @@ def fit(hint: Any, value: Any, where: str) -> Any:
     return by_pydantic(adapter, value, where)
 
 
-PLAIN = (str, int, float, bool, dict, list, object, type(None))
-
-
 def is_plain(hint: Any) -> bool:
     """Whether JSON values are already valid for `hint`, so that no conversion is needed."""
     if hint is None or hint is Any or hint is EMPTY or any(hint is simple for simple in PLAIN):
@@ -485,24 +502,19 @@ def moment(kind: Any, text: str) -> Any:
     return kind.fromisoformat(text)
 
 
-DURATION = re.compile(
-    r"([+-])?P(?:(\d+(?:\.\d+)?)W)?(?:(\d+(?:\.\d+)?)D)?"
-    r"(?:T(?:(\d+(?:\.\d+)?)H)?(?:(\d+(?:\.\d+)?)M)?(?:(\d+(?:\.\d+)?)S)?)?"
-)
-CLOCK = re.compile(r"([+-])?(?:(\d+) days?,? ?)?(\d+):(\d\d)(?::(\d\d(?:\.\d+)?))?")
-
-
 def duration(kind: Any, text: str) -> Any:
     match = DURATION.fullmatch(text)
     if match and text[-1] not in "PT":
         weeks, days, hours, minutes, seconds = (float(group or 0) for group in match.groups()[1:])
-        delta = datetime.timedelta(days, seconds, 0, 0, minutes, hours, weeks)
+        delta = datetime.timedelta(
+            weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds
+        )
         return -delta if match[1] == "-" else delta
     match = CLOCK.fullmatch(text)
     if not match:
         raise ValueError(text)
     days, hours, minutes, seconds = (float(group or 0) for group in match.groups()[1:])
-    delta = datetime.timedelta(days, seconds, 0, 0, minutes, hours)
+    delta = datetime.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
     return -delta if match[1] == "-" else delta
 
 
@@ -653,12 +665,6 @@ TABLE: tuple[tuple[Any, Callable[..., Any]], ...] = (
 )
 """By class, in this order: a bool is an int, and a datetime a date. An Enum of texts is a str."""
 
-ABSTRACT = (
-    *(collections.abc.Set, collections.abc.MutableSet, collections.abc.Sequence),
-    *(collections.abc.MutableSequence, collections.abc.Collection, collections.abc.Iterable),
-    *(collections.abc.Iterator, collections.abc.Generator),
-)
-
 
 def refuse(where: str, what: str, value: Any) -> Any:
     raise Wrong(f"{where}: must be {what}, not {shown(value)}")
@@ -710,13 +716,6 @@ def plain(value: Any, left: list[int]) -> Any:
         several: Any = value
         return [plain(item, left) for item in itertools.islice(several, left[0] + 1)]
     return str(value)
-
-
-ITERATED = (
-    *(collections.abc.Iterator, collections.abc.Sequence, collections.abc.Set),
-    collections.abc.MappingView,
-)
-"""Types converted to arrays. A pandas table is iterable, too, but yields only column names."""
 
 
 def ordered(value: Any) -> list[Any]:

@@ -76,6 +76,41 @@ _MOST_TAIL = 2000
 _MOST_BETWEEN = 1024 * 1024
 """Bytes that may be printed between calls; a child that prints more is ended."""
 
+MISSING = "missing"
+"""The digest of a missing file: one that appears later is not what was seen."""
+
+REST_S = 300.0
+"""How long an idle child is kept running, in seconds."""
+
+MOST_KEPT = 8
+"""The maximum number of idle children over all sessions; the least recently used ends first."""
+
+_SHIPPED = Path(__file__).parent.parent
+_ENVIRONMENT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR")
+
+Key = tuple[str, str, str]
+"""Session, file and interpreter."""
+
+SANDBOX_MISSING = (
+    "Python typed in the page needs the sandbox, which is not installed. Run pip install "
+    "'tool-playground[sandbox]', then restart the program."
+)
+MAX_MEMORY = 256 << 20
+MAX_DEPTH = 400
+
+# The limit of all executors, which can be extended, ends the process before; these are a fallback.
+_LIMITS = {
+    "max_feed_duration_secs": LONGEST_S,
+    "max_total_sleep_secs": LONGEST_S,
+    "max_memory": MAX_MEMORY,
+    "max_recursion_depth": MAX_DEPTH,
+}
+_FUNCTION = re.compile(r"^(async +)?def +(\w+)", re.M)
+_CHILD = Path(__file__).with_name("typed_code.py")
+
+InChild = Callable[[Invocation, Report], Awaitable[ToolResult]]
+"""Runs a function of a file in a child process, like `run_in_child`."""
+
 
 @dataclass(frozen=True)
 class WorkerAnswer:
@@ -317,22 +352,6 @@ def _reader_of(
         read(stream, descriptor)
 
     return ready
-
-
-MISSING = "missing"
-"""The digest of a missing file: one that appears later is not what was seen."""
-
-REST_S = 300.0
-"""How long an idle child is kept running, in seconds."""
-
-MOST_KEPT = 8
-"""The maximum number of idle children over all sessions; the least recently used ends first."""
-
-_SHIPPED = Path(__file__).parent.parent
-_ENVIRONMENT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR")
-
-Key = tuple[str, str, str]
-"""Session, file and interpreter."""
 
 
 @dataclass
@@ -642,25 +661,6 @@ def _failed(text: str) -> ToolResult:
 
 
 # -- typed code, in the sandbox
-
-SANDBOX_MISSING = (
-    "Python typed in the page needs the sandbox, which is not installed. Run pip install "
-    "'tool-playground[sandbox]', then restart the program."
-)
-MAX_MEMORY = 256 << 20
-MAX_DEPTH = 400
-# The limit of all executors, which can be extended, ends the process before; these are a fallback.
-_LIMITS = {
-    "max_feed_duration_secs": LONGEST_S,
-    "max_total_sleep_secs": LONGEST_S,
-    "max_memory": MAX_MEMORY,
-    "max_recursion_depth": MAX_DEPTH,
-}
-_FUNCTION = re.compile(r"^(async +)?def +(\w+)", re.M)
-_CHILD = Path(__file__).with_name("typed_code.py")
-
-InChild = Callable[[Invocation, Report], Awaitable[ToolResult]]
-"""Runs a function of a file in a child process, like `run_in_child`."""
 
 
 async def run_typed_code(invocation: Invocation, report: Report, in_child: InChild) -> ToolResult:

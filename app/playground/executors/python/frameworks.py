@@ -23,6 +23,21 @@ MOST_MEMBERS = 501
 INSPECT_INFO = "__registry_info__"
 INSPECT_MADE = "__registry_params__"
 
+CLAUDE_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+HOLDERS = (
+    ("functions",),  # Agno's Toolkit
+    ("_function_toolset", "tools"),  # an Agent of Pydantic AI
+    ("tool_registry", "registry"),  # an Agent of Strands
+    ("tools_by_name",),  # LangGraph's ToolNode
+    ("_tools",),  # an agent of AutoGen
+    ("tools",),  # agents and toolsets of the others
+)
+"""Attributes of agents and toolkits in which their tools are."""
+
+LISTING = ("list_tools", "get_tools")
+"""Methods of servers that list their tools: the second is that of fastmcp 2."""
+
 
 class ToolSchema(NamedTuple):
     """What a tool is for a model. `parameters` is a JSON Schema, or, with `dialect` "gemini", one
@@ -142,9 +157,6 @@ def read_inspect(tool: Any) -> ToolSchema:
     if not isinstance(parameters, dict):
         parameters = parameters.model_dump(mode="json", exclude_none=True)
     return ToolSchema(definition.name, definition.description, parameters)
-
-
-CLAUDE_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 def read_claude(tool: Any) -> ToolSchema:
@@ -461,18 +473,6 @@ def module_tool(values: dict[str, Any]) -> Any:
 
 # -- what holds tools: lists, agents, toolkits, servers
 
-
-HOLDERS = (
-    ("functions",),  # Agno's Toolkit
-    ("_function_toolset", "tools"),  # an Agent of Pydantic AI
-    ("tool_registry", "registry"),  # an Agent of Strands
-    ("tools_by_name",),  # LangGraph's ToolNode
-    ("_tools",),  # an agent of AutoGen
-    ("tools",),  # agents and toolsets of the others
-)
-"""Attributes of agents and toolkits in which their tools are."""
-LISTING = ("list_tools", "get_tools")
-"""Methods of servers that list their tools: the second is that of fastmcp 2."""
 
 PACKAGES = (
     *(package for row in FRAMEWORKS for package in row.packages),

@@ -49,6 +49,25 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 16384, 1 << 18
 
+TABLE: list[Any] = []
+
+conversion: Any = None
+
+location: Any = None
+"""The modules of these names, loaded at the start."""
+
+LOOP: list[Any] = []
+
+STAGE = "__playground_stage__"
+
+HOLDERS = ("coroutine", "func", "fn", "_fn", "_func", "function", "_tool_func", "forward")
+"""Attributes in which tools of frameworks store their function."""
+
+INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
+STANDARD = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
+
+SENDING = [_thread.RLock()]
+
 
 def main() -> NoReturn:
     global conversion, location
@@ -86,9 +105,6 @@ def frameworks() -> Any:
     if not TABLE:
         TABLE.append(beside("frameworks"))
     return TABLE[0]
-
-
-TABLE: list[Any] = []
 
 
 # -- the guard
@@ -323,11 +339,6 @@ def exact(word: str) -> Any:
     return int(number) if 0 <= number.adjusted() <= MAX_DIGITS and number == int(number) else number
 
 
-conversion: Any = None
-location: Any = None
-"""The modules of these names, loaded at the start."""
-
-
 def result_of(job: dict[str, Any], arguments: dict[str, Any], file: File) -> dict[str, Any]:
     since = time.time_ns()
     try:
@@ -380,9 +391,6 @@ def await_value(value: Any, keep: bool) -> Any:
         LOOP[:] = [asyncio.new_event_loop()]
         asyncio.set_event_loop(LOOP[0])
     return LOOP[0].run_until_complete(value)
-
-
-LOOP: list[Any] = []
 
 
 async def collected(values: Any, most: int) -> list[Any]:
@@ -595,15 +603,6 @@ class File:
         return keep
 
 
-STAGE = "__playground_stage__"
-
-HOLDERS = ("coroutine", "func", "fn", "_fn", "_func", "function", "_tool_func", "forward")
-"""Attributes in which tools of frameworks store their function."""
-
-INSTALLED = re.compile(r"[/\\](site|dist)-packages[/\\]")
-STANDARD = os.path.dirname(os.path.realpath(os.__file__)) + os.sep
-
-
 class OwnWay:
     """Calls a framework's tool as the framework does, with the arguments as JSON."""
 
@@ -692,9 +691,6 @@ def send(channel: int, number: int, message: dict[str, Any]) -> None:
                 if error.errno != errno.EAGAIN:
                     return
                 time.sleep(0.001)
-
-
-SENDING = [_thread.RLock()]
 
 
 def forget_senders() -> None:

@@ -47,6 +47,9 @@ _CONFINED = Problem(
     "It runs in a sandbox: without a network, and able to write only in its scratch folder.",
 )
 
+_PATH = {"type": "string", "description": "A path in the scratch folder, like src/main.py."}
+_SAYS = "Paths are relative to the scratch folder; outside it is E5, no such file E6."
+
 
 class InvalidArgument(Exception):
     """An argument is not valid for the tool; the sentence says which."""
@@ -210,7 +213,9 @@ class Workspace:
         return text_result(
             await self._alone(
                 invocation,
-                lambda history: files.edit_file(history, path, old, new, by, at_ms, every=every),
+                lambda history: files.edit_file(
+                    history, path=path, old=old, new=new, by=by, at_ms=at_ms, every=every
+                ),
             )
         )
 
@@ -227,11 +232,11 @@ class Workspace:
     ) -> ToolResult:
         wanted = files.FileSearch(
             given.text("pattern"),
-            given.text("path", ""),
-            given.text("glob", ""),
-            given.text("output", "lines"),
-            given.whole("around", 0, 0, 20),
-            given.whole("head_limit", 200, 1, 2_000),
+            path=given.text("path", ""),
+            glob=given.text("glob", ""),
+            output=given.text("output", "lines"),
+            around=given.whole("around", 0, 0, 20),
+            head_limit=given.whole("head_limit", 200, 1, 2_000),
         )
         folder = Folder(invocation.folder)
         folder.make()
@@ -340,9 +345,6 @@ def _sound(text: str) -> str:
 
 
 # The group `workspace`: tools for a scratch folder of the session, as a model sees them.
-
-_PATH = {"type": "string", "description": "A path in the scratch folder, like src/main.py."}
-_SAYS = "Paths are relative to the scratch folder; outside it is E5, no such file E6."
 
 
 def _tool(

@@ -38,6 +38,29 @@ PDF_S = 20.0
 
 _EXTRACTORS = {kind: Path(__file__).with_name(f"extract_{kind}.py") for kind in ("pdf", "page")}
 
+AROUND = 3
+
+MAX_DIFFED = 600
+"""Above this number, changed lines are counted and not compared: comparing is quadratic."""
+
+MAX_DIFF = 6_000
+"""Characters of a diff in a result."""
+
+MAX_LISTED = 1_000
+MAX_LINES = 1_000
+MAX_HIT_LINE = 500
+MAX_SEARCHED = 4 * 1024 * 1024
+
+MAX_READ = 200 * 1024 * 1024
+"""Bytes of one file, and of all files together, that a search reads."""
+
+MOST_CHANGES = 200
+MOST_BYTES = 50 * 1024 * 1024
+MOST_READ = 2_000
+
+MAX_FILE = 10 * 1024 * 1024
+"""Bytes of a file that the file tools read or write."""
+
 
 def is_pdf(data: bytes) -> bool:
     return data.startswith(b"%PDF-")
@@ -229,13 +252,6 @@ async def run_extractor(kind: str, *arguments: str, data: bytes, limit_s: float)
 
 # -- write_file and edit_file
 
-AROUND = 3
-MAX_DIFFED = 600
-"""Above this number, changed lines are counted and not compared: comparing is quadratic."""
-
-MAX_DIFF = 6_000
-"""Characters of a diff in a result."""
-
 
 def write_file(history: History, path: str, content: str, by: str, at_ms: int) -> str:
     """Creates or replaces a file; an existing one must have been read."""
@@ -330,13 +346,6 @@ def _bytes(path: str, text: str) -> bytes:
 
 
 # -- list_files and search_files
-
-MAX_LISTED = 1_000
-MAX_LINES = 1_000
-MAX_HIT_LINE = 500
-MAX_SEARCHED = 4 * 1024 * 1024
-MAX_READ = 200 * 1024 * 1024
-"""Bytes of one file, and of all files together, that a search reads."""
 
 
 @dataclass(frozen=True)
@@ -502,12 +511,6 @@ def _hit_lines(search: FileSearch, path: str, lines: list[str], numbers: list[in
 # for each file that was read its state then; the bytes are stored next to it by their SHA-256.
 # Bounded: the oldest changes are deleted.
 
-MOST_CHANGES = 200
-MOST_BYTES = 50 * 1024 * 1024
-MOST_READ = 2_000
-MAX_FILE = 10 * 1024 * 1024
-"""Bytes of a file that the file tools read or write."""
-
 
 @dataclass(frozen=True)
 class FileChange:
@@ -615,7 +618,9 @@ class History:
                 self._put(_digest(data), data)
         old = "" if before is None else _digest(before)
         new = "" if after is None else _digest(after)
-        return FileChange(0, path, by, at_ms, old, new, len(after or b""))
+        return FileChange(
+            0, path=path, by=by, at_ms=at_ms, before=old, after=new, size=len(after or b"")
+        )
 
     def _add(self, change: FileChange, undone: int = 0) -> None:
         index = self._load()

@@ -48,6 +48,21 @@ _END_S = 6.0
 _LAST_WORDS_S = 1.0
 _CHUNK = 64 * 1024
 
+READS = frozenset({"ls", "cat", "head", "tail", "wc", "grep", "find", "pwd", "echo"})
+
+_WORD = re.compile(r"""(?:[A-Za-z0-9_./,:@%+-][A-Za-z0-9_./,:@%+=-]*|'[^'\n]*'|"[^"$`\\!\n]*")+""")
+_ACTS = ("-exec", "-ok", "-delete", "-fprint", "-fls", "-files0-from")
+
+MOST_RUNNING = 8
+
+MOST_KEPT = 20
+"""Maximum number of running tasks of one session, and of finished ones that can still be read."""
+
+TITLE = 200
+
+Tell = Callable[[str, Event], Awaitable[None]]
+"""(session, event): logs it."""
+
 
 @dataclass(frozen=True)
 class ShellCommand:
@@ -250,11 +265,6 @@ def result(output: str, code: int, seconds: float, *, lifted: bool) -> ToolResul
 
 # -- commands that only read; what the parser does not understand counts as writing
 
-READS = frozenset({"ls", "cat", "head", "tail", "wc", "grep", "find", "pwd", "echo"})
-
-_WORD = re.compile(r"""(?:[A-Za-z0-9_./,:@%+-][A-Za-z0-9_./,:@%+=-]*|'[^'\n]*'|"[^"$`\\!\n]*")+""")
-_ACTS = ("-exec", "-ok", "-delete", "-fprint", "-fls", "-files0-from")
-
 
 def reads_only(command: str) -> bool:
     """Whether the command certainly changes nothing."""
@@ -288,14 +298,6 @@ def _bare(word: str) -> str:
 
 
 # -- commands in the background
-
-MOST_RUNNING = 8
-MOST_KEPT = 20
-"""Maximum number of running tasks of one session, and of finished ones that can still be read."""
-
-TITLE = 200
-Tell = Callable[[str, Event], Awaitable[None]]
-"""(session, event): logs it."""
 
 
 @dataclass

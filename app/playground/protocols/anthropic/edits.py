@@ -27,6 +27,11 @@ from playground.protocols.history_form import (
 from playground.protocols.raw_json import Changes, Path, Quoted, dumped
 from playground.protocols.request import Body, dicts
 
+_READ = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+"""Counts in the start of an answer that its end may repeat."""
+
+_THINKING = ("thinking", "redacted_thinking")
+
 
 def edit(answer: EditableAnswer) -> None:
     """Edits a stream, or one message."""
@@ -157,10 +162,6 @@ def keepalive(values: Sequence[Mapping[str, Any]], passed: int) -> bytes:
 # Joining two answers.
 
 
-_READ = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-"""Counts in the start of an answer that its end may repeat."""
-
-
 def join(first: EditableAnswer, last: EditableAnswer) -> None:
     wholes = [frame for answer in (first, last) for frame in answer.frames if _is_whole(frame)]
     if wholes:
@@ -217,9 +218,6 @@ def _join_whole(first: EditableFrame, last: EditableFrame | None = None) -> None
     written = first.at("usage", "output_tokens")
     first.set({**usage, "output_tokens": add_output(written, usage.get("output_tokens"))}, "usage")
     last.drop()
-
-
-_THINKING = ("thinking", "redacted_thinking")
 
 
 def _is_whole(frame: EditableFrame) -> bool:

@@ -58,7 +58,6 @@ FORMATS = (
     *NUMBER_FORMATS,
 )
 
-
 CALL_ID = CallIdLimit(
     re.compile(r"[a-zA-Z0-9_-]{1,64}"),
     "Anthropic accepts letters, digits, _ and -",
@@ -67,6 +66,14 @@ CALL_ID = CallIdLimit(
         "ids is assumed"
     ),
 )
+
+_OPTIONAL, _UNIONS = 0, 1
+"""Which of the two counts."""
+
+_tool: Callable[..., Limit[SentTool]] = Limit
+_request = partial(Limit[Sequence[SentTool]], pointer="/strict")
+
+_UNSUPPORTED = "For '{node.kind}' type, property 'KEYWORD' is not supported"
 
 
 def is_uncompiled(pattern: Any) -> bool:
@@ -107,10 +114,6 @@ def _counts(schema: Same[Any]) -> tuple[int, int]:
     return optional, unions
 
 
-_OPTIONAL, _UNIONS = 0, 1
-"""Which of the two counts."""
-
-
 def _in_one(which: int, most: int) -> Callable[[SentTool], Match]:
     def find(tool: SentTool) -> Match:
         count = _counts(Same(tool.schema))[which]
@@ -127,10 +130,6 @@ def _in_all(which: int, most: int) -> Callable[[Sequence[SentTool]], Match]:
         return count > most and {"count": count}
 
     return find
-
-
-_tool: Callable[..., Limit[SentTool]] = Limit
-_request = partial(Limit[Sequence[SentTool]], pointer="/strict")
 
 
 def _schema(
@@ -188,8 +187,6 @@ def _too_complex() -> Iterator[Limit[SentTool]]:
             pointer="/parameters",
         )
 
-
-_UNSUPPORTED = "For '{node.kind}' type, property 'KEYWORD' is not supported"
 
 # fmt: off
 LIMITS = LimitTable(

@@ -61,8 +61,49 @@ _MOST_CACHED = 4
 _MOST_IMAGE = 5 * 1024 * 1024
 _LEAST_TOP_P = 0.95
 
-
 # The shape of a body. A type's name is the error message for a value of another type.
+
+
+_NEEDED = "Field required"
+_LIST = "Input should be a valid list"
+_OBJECT = "Input should be a valid dictionary"
+_NO_TEXT = "text content blocks must be non-empty"
+_BLANK_TEXT = "text content blocks must contain non-whitespace text"
+_OF_SYSTEM = ("text", "tool_addition", "tool_removal")
+_THINKING_KINDS = ("enabled", "adaptive", "disabled", "between_tools")
+_MEDIA = ("image/jpeg", "image/png", "image/gif", "image/webp")
+
+_NO_PREFILL = re.compile(r"claude-(?:opus-4-[6-9](?!\d)|[a-z]+-5)")
+"""Name prefixes of models that do not continue the last message."""
+
+_ID = re.compile(r"[a-zA-Z0-9_-]+")
+
+# fmt: off
+_FLAG = Shape(bool, "Input should be a valid boolean")
+_STRING = Shape(str, "Input should be a valid string")
+
+_OTHER_BLOCKS = """search_result server_tool_use web_search_tool_result web_fetch_tool_result
+    advisor_tool_result code_execution_tool_result bash_code_execution_tool_result
+    text_editor_code_execution_tool_result tool_search_tool_result mcp_tool_use mcp_tool_result
+    mcp_tool_listing container_upload compaction tool_addition tool_removal fallback"""
+
+_UNCHECKED = """top_p top_k stop_sequences metadata service_tier container context_management
+    mcp_servers inference_geo cache_control speed fallbacks fallback_credit_token user_profile_id
+    thread compaction diagnostics billing_policy"""
+
+_CONSULT = (
+    "Please consult our documentation at "
+    "https://platform.claude.com/docs/en/build-with-claude/extended-thinking"
+)
+
+_KEY, _MARK = b"the simulator's own", b"simulator:"
+_SHORTEST_SIGNATURE, _FIRST_BYTE = 64, 0x12
+
+_SPEAKERS = {
+    **dict.fromkeys(("tool_use", "thinking", "redacted_thinking"), "assistant"),
+    **dict.fromkeys(("tool_result", "image"), "user"),
+}
+"""The role of the messages in which these blocks are permitted."""
 
 
 @dataclass(frozen=True)
@@ -92,17 +133,6 @@ def _odd_tag(where: str, kind: Any, known: Iterable[str]) -> str:
     )
 
 
-_NEEDED = "Field required"
-_LIST = "Input should be a valid list"
-_OBJECT = "Input should be a valid dictionary"
-_NO_TEXT = "text content blocks must be non-empty"
-_BLANK_TEXT = "text content blocks must contain non-whitespace text"
-_OF_SYSTEM = ("text", "tool_addition", "tool_removal")
-_THINKING_KINDS = ("enabled", "adaptive", "disabled", "between_tools")
-_MEDIA = ("image/jpeg", "image/png", "image/gif", "image/webp")
-_NO_PREFILL = re.compile(r"claude-(?:opus-4-[6-9](?!\d)|[a-z]+-5)")
-"""Name prefixes of models that do not continue the last message."""
-_ID = re.compile(r"[a-zA-Z0-9_-]+")
 
 
 def _that(
@@ -188,9 +218,6 @@ def _system_kind(block: Any, where: str) -> BadRequest | None:
     return _SYSTEM.refusal(_odd_tag(where, kind, _OF_SYSTEM))
 
 
-# fmt: off
-_FLAG = Shape(bool, "Input should be a valid boolean")
-_STRING = Shape(str, "Input should be a valid string")
 _CACHE = _that(lambda value: value is None or _kind(value) == "ephemeral",
     ".type: Input should be 'ephemeral'", _TOOLS)
 _WORDS = _that(lambda block: block.get("text"), f"messages: {_NO_TEXT}", _EMPTY)
@@ -223,10 +250,6 @@ _CALL = Shape(required=("id", "name", "input"), members={
     "name": Shape(rules=(_call_name,)),
     "input": Shape(dict, _OBJECT, phrases=_Says(_INPUT)),
 })
-_OTHER_BLOCKS = """search_result server_tool_use web_search_tool_result web_fetch_tool_result
-    advisor_tool_result code_execution_tool_result bash_code_execution_tool_result
-    text_editor_code_execution_tool_result tool_search_tool_result mcp_tool_use mcp_tool_result
-    mcp_tool_listing container_upload compaction tool_addition tool_removal fallback"""
 _BLOCK = _that(lambda block: isinstance(_kind(block), str), f".type: {_NEEDED}",
     members={"cache_control": _CACHE}, closed=True, variants={
         "text": ANY,
@@ -276,9 +299,6 @@ _THINKS = _that(lambda thinking: _kind(thinking) in _THINKING_KINDS,
             and it["budget_tokens"] >= 1024,
             ".budget_tokens: Input should be greater than or equal to 1024", _THINKING)})
 _SERVER_OR_OWN = Shape(dict, _OBJECT, untagged="custom", variants={"custom": _TOOL})
-_UNCHECKED = """top_p top_k stop_sequences metadata service_tier container context_management
-    mcp_servers inference_geo cache_control speed fallbacks fallback_credit_token user_profile_id
-    thread compaction diagnostics billing_policy"""
 _BODY = Shape(closed=True, required=("model", "max_tokens", "messages"), members={
     "model": _that(lambda value: isinstance(value, str) and value,
         ": String should have at least 1 character", _REFERENCE),
@@ -348,12 +368,6 @@ def _check_tools(body: Mapping[str, Any]) -> None:
         raise _TOOLS.refusal(f"Tool '{name}' not found in provided tools")
 
 
-_CONSULT = (
-    "Please consult our documentation at "
-    "https://platform.claude.com/docs/en/build-with-claude/extended-thinking"
-)
-
-
 def _check_thinking(body: Mapping[str, Any]) -> None:
     """Checks that thinking fits into max_tokens, and that no sampling options are set with it."""
     thinking = member(body, "thinking")
@@ -414,15 +428,6 @@ def _check_cached(body: Mapping[str, Any]) -> None:
 
 # Relations between messages. Thinking is signed with a keyed hash of its text, so that altered and
 # foreign thinking is recognised without storing anything.
-
-
-_KEY, _MARK = b"the simulator's own", b"simulator:"
-_SHORTEST_SIGNATURE, _FIRST_BYTE = 64, 0x12
-_SPEAKERS = {
-    **dict.fromkeys(("tool_use", "thinking", "redacted_thinking"), "assistant"),
-    **dict.fromkeys(("tool_result", "image"), "user"),
-}
-"""The role of the messages in which these blocks are permitted."""
 
 
 @dataclass(frozen=True)

@@ -352,7 +352,9 @@ def _blocks(
                 own = own if part.complete else {}
                 blocks += [{**own, **_text(part.text)}] if part.text.strip() else []
             case "call":
-                blocks.append(_call(part, own, served, ids, names, notes))
+                blocks.append(
+                    _call(part, own=own, served=served, ids=ids, names=names, notes=notes)
+                )
             case _ if not own:
                 notes.foreign(part)
             case "thinking" if not _is_signed(own) and (
@@ -499,7 +501,14 @@ def _items(body: Body, notes: RequestNotes) -> Iterator[RequestItem]:
                 id_, failed = str(block.get("tool_use_id") or ""), block.get("is_error") is True
                 beside = rest_of(block, "type", "tool_use_id", "is_error", "content")
                 given, form = notes.result(block.get("content"), **beside)
-                yield ResultMessage(id_, "", given, failed, form, (*at, "content", number))
+                yield ResultMessage(
+                    id_,
+                    name="",
+                    content=given,
+                    is_error=failed,
+                    form=form,
+                    at=(*at, "content", number),
+                )
         rest = [block for block in dicts(content) if block.get("type") != "tool_result"]
         yield from notes.messages(rest, at, role, own)
 

@@ -50,6 +50,21 @@ _NO_LIMIT = 1 << 40
 _VERSIONS = Citation("Anthropic API reference: Versions")
 _COUNTS = Citation("Anthropic API reference: Count tokens in a Message", inferred=True)
 
+_KINDS: Mapping[int, tuple[str, str | None]] = {
+    400: ("invalid_request_error", None),
+    401: ("authentication_error", None),
+    402: ("billing_error", None),
+    403: ("permission_error", None),
+    404: ("not_found_error", None),
+    409: ("conflict_error", None),
+    413: ("request_too_large", None),
+    429: ("rate_limit_error", None),
+    500: ("api_error", None),
+    503: ("api_error", None),
+    504: ("timeout_error", None),
+    529: ("overloaded_error", None),
+}
+
 
 def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRequest:
     """Parses a request body. Raises BadRequest in Anthropic's own words."""
@@ -278,21 +293,6 @@ def _unauthorised(sentence: str) -> BadRequest:
     source = "Anthropic API reference: Errors"
     return BadRequest(sentence, 401, kind="authentication_error", source=source)
 
-
-_KINDS: Mapping[int, tuple[str, str | None]] = {
-    400: ("invalid_request_error", None),
-    401: ("authentication_error", None),
-    402: ("billing_error", None),
-    403: ("permission_error", None),
-    404: ("not_found_error", None),
-    409: ("conflict_error", None),
-    413: ("request_too_large", None),
-    429: ("rate_limit_error", None),
-    500: ("api_error", None),
-    503: ("api_error", None),
-    504: ("timeout_error", None),
-    529: ("overloaded_error", None),
-}
 
 END = ProviderServer(
     name="anthropic",

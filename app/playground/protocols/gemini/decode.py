@@ -39,6 +39,52 @@ Prose = Literal["text", "thinking"]
 Where = tuple[Quoted, *tuple[str | int, ...]]
 """The JSON text of an event, and the path of a value in it."""
 
+Path = tuple[str | int, ...]
+
+_STEP = re.compile(
+    r"""\.([^.\[\]]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]"""
+)
+
+REASONS: Mapping[str, EndReason] = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    "CONTINUATION": "length",  # limit of one request; a new one must continue
+    **dict.fromkeys(
+        (
+            *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"),
+            *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
+            *("MODEL_ARMOR", "ESCALATION", "PUP_LIMITED_DISABLED", "JAILBREAK"),
+        ),
+        "refusal",
+    ),
+}
+"""Others (OTHER, NO_IMAGE, future ones) mean that an answer ended for another reason."""
+
+BROKEN = frozenset(
+    {
+        "MALFORMED_FUNCTION_CALL",
+        "MALFORMED_RESPONSE",
+        "MISSING_THOUGHT_SIGNATURE",
+        "TOO_MANY_TOOL_CALLS",
+        "UNEXPECTED_TOOL_CALL",
+    }
+)
+"""The output was discarded or must not run: not an answer, but a retry is possible."""
+
+_BOTH = ("", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER")
+_AI_STUDIO = (
+    *_BOTH,
+    *("LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MALFORMED_FUNCTION_CALL"),
+    *("IMAGE_SAFETY", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"),
+)
+_VERTEX = (
+    *_BOTH,
+    *("BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MALFORMED_FUNCTION_CALL", "MODEL_ARMOR"),
+    *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "IMAGE_OTHER"),
+    *("UNEXPECTED_TOOL_CALL", "NO_IMAGE"),
+)
+_BLOCKED = ("", "SAFETY", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT")
+
 
 def decoder(status: int) -> BodyDecoder:
     """A Decoder of one response."""
@@ -419,13 +465,6 @@ def _model(entry: Mapping[str, Any]) -> ModelInfo:
 # https://docs.cloud.google.com/vertex-ai/generative-ai/docs/multimodal/function-calling
 
 
-Path = tuple[str | int, ...]
-
-_STEP = re.compile(
-    r"""\.([^.\[\]]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]"""
-)
-
-
 class _OpenContainer:
     """An object or array being written. `key` is the last member written."""
 
@@ -556,47 +595,6 @@ def _double_quoted(single: str) -> str:
 
 # Gemini's finish reasons, as names or numbers, and their meaning here.
 # https://ai.google.dev/api/generate-content#FinishReason
-
-
-REASONS: Mapping[str, EndReason] = {
-    "STOP": "stop",
-    "MAX_TOKENS": "length",
-    "CONTINUATION": "length",  # limit of one request; a new one must continue
-    **dict.fromkeys(
-        (
-            *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"),
-            *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
-            *("MODEL_ARMOR", "ESCALATION", "PUP_LIMITED_DISABLED", "JAILBREAK"),
-        ),
-        "refusal",
-    ),
-}
-"""Others (OTHER, NO_IMAGE, future ones) mean that an answer ended for another reason."""
-
-BROKEN = frozenset(
-    {
-        "MALFORMED_FUNCTION_CALL",
-        "MALFORMED_RESPONSE",
-        "MISSING_THOUGHT_SIGNATURE",
-        "TOO_MANY_TOOL_CALLS",
-        "UNEXPECTED_TOOL_CALL",
-    }
-)
-"""The output was discarded or must not run: not an answer, but a retry is possible."""
-
-_BOTH = ("", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER")
-_AI_STUDIO = (
-    *_BOTH,
-    *("LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MALFORMED_FUNCTION_CALL"),
-    *("IMAGE_SAFETY", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"),
-)
-_VERTEX = (
-    *_BOTH,
-    *("BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MALFORMED_FUNCTION_CALL", "MODEL_ARMOR"),
-    *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION", "IMAGE_OTHER"),
-    *("UNEXPECTED_TOOL_CALL", "NO_IMAGE"),
-)
-_BLOCKED = ("", "SAFETY", "OTHER", "BLOCKLIST", "PROHIBITED_CONTENT")
 
 
 def finish_reason(value: Any, vertex: bool) -> str:

@@ -24,6 +24,14 @@ from playground.protocols.history_form import HistoryForm, ResultEdit
 from playground.protocols.raw_json import Changes, Path, Quoted, dumped
 from playground.protocols.request import Body
 
+_OWN = "candidate"
+"""Placeholder for the path of a candidate."""
+
+_WRITTEN = ("candidatesTokenCount", "thoughtsTokenCount")
+
+_NAMES = ("functionResponse", "function_response")
+_HALF = re.compile("[\ud800-\udfff]")
+
 
 def edit(answer: EditableAnswer) -> None:
     """Edits a stream (of events, or an array), or one response."""
@@ -98,10 +106,6 @@ def _fold(
     if last is not None:
         for path, value in left.items():
             last.set(value, *_path_in(last, path))
-
-
-_OWN = "candidate"
-"""Placeholder for the path of a candidate."""
 
 
 def _beside(frame: EditableFrame) -> dict[Path, Any]:
@@ -203,9 +207,6 @@ def _unthinking(frame: EditableFrame) -> bool:
     return False
 
 
-_WRITTEN = ("candidatesTokenCount", "thoughtsTokenCount")
-
-
 def _used(first: Any, last: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(first, dict):
         return last
@@ -234,10 +235,6 @@ EDITOR = AnswerEditor(edit, keepalive, join)
 
 
 # The history of a request: results, and answers that are put back.
-
-
-_NAMES = ("functionResponse", "function_response")
-_HALF = re.compile("[\ud800-\udfff]")
 
 
 def _write(part: Body, edit: ResultEdit) -> Changes:

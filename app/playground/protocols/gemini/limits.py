@@ -91,6 +91,21 @@ _OLDER = re.compile(r"(?:models/)?gemini-(?:1|2\.0|pro)")
 answer to llm-gemini shows."""
 _SNAKE, _CAMEL = re.compile(r"_([a-z])"), re.compile(r"[A-Z]")
 
+_FORMAT, _ENUM = ("format",), ("enum",)
+
+_AT = "* GenerateContentRequest.{where}"
+_INSIDE = "* GenerateContentRequest.{schema}{node.wire}"
+NO_FIELD = 'Invalid JSON payload received. Unknown name "{key}"{at}: Cannot find field.'
+_COMPLEX = (
+    "The specified schema produces a constraint that has too many states for serving. Typical "
+    "causes of this error are schemas with lots of text (for example, very long property or enum "
+    "names), schemas with long array length limits (especially when nested), or schemas using "
+    "complex value matchers (for example, integers or numbers with minimum/maximum bounds or "
+    "strings with complex formats like date-time)"
+)
+
+_IN_PLACE = "{schema}{node.wire}"
+
 
 def camel_name(key: str) -> str:
     """The camelCase name of a member that may be in snake_case."""
@@ -237,9 +252,6 @@ def _odd_format(*, of_texts: bool) -> Callable[[Node], Match]:
     return find
 
 
-_FORMAT, _ENUM = ("format",), ("enum",)
-
-
 def _no_text(node: Node) -> Match:
     """The first enum value that is not a string."""
     odd = ((n, value) for n, value in enumerate(node.enum) if not isinstance(value, str))
@@ -268,17 +280,6 @@ def _undefined(node: Node) -> Match:
 
 
 # The tables.
-
-_AT = "* GenerateContentRequest.{where}"
-_INSIDE = "* GenerateContentRequest.{schema}{node.wire}"
-NO_FIELD = 'Invalid JSON payload received. Unknown name "{key}"{at}: Cannot find field.'
-_COMPLEX = (
-    "The specified schema produces a constraint that has too many states for serving. Typical "
-    "causes of this error are schemas with lots of text (for example, very long property or enum "
-    "names), schemas with long array length limits (especially when nested), or schemas using "
-    "complex value matchers (for example, integers or numbers with minimum/maximum bounds or "
-    "strings with complex formats like date-time)"
-)
 
 
 def _states(fix: Fix) -> Iterator[Limit[SentTool]]:
@@ -375,8 +376,6 @@ def _inside(
     """Refused by the checks after Google's front end: one line per violation."""
     return _row(says, finds, source, f"{_INSIDE}{refusal}\n", **more)
 
-
-_IN_PLACE = "{schema}{node.wire}"
 
 # fmt: off
 _NEEDS_PROPERTIES: tuple[Limit[Node], ...] = (

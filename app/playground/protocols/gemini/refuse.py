@@ -46,6 +46,20 @@ _DATA = words_of(
     toolCall toolResponse"""
 )
 
+_TEXT, _FLAG, _INTEGER = Shape(str, "TYPE_STRING"), Shape(bool, "TYPE_BOOL"), "TYPE_INT32"
+_STRUCT = Shape(dict, "type.googleapis.com/google.protobuf.Struct")
+_SCHEMA = Shape(dict, "a JSON Schema")
+
+_DECLARATION = Shape(
+    dict,
+    "a message",
+    {
+        **dict.fromkeys(limits.DECLARATION, ANY),
+        **{"name": _TEXT, "description": _TEXT, "parametersJsonSchema": _SCHEMA},
+    },
+)
+"""Further members are refused by a row of `limits`."""
+
 
 def is_three(model: str) -> bool:
     """Whether the model is of the third generation: it signs its calls and gives them ids."""
@@ -143,19 +157,7 @@ def _number(name: str, most: float) -> Shape:
     return Shape((int, float), "TYPE_FLOAT", rules=(partial(_within, name, most),))
 
 
-_TEXT, _FLAG, _INTEGER = Shape(str, "TYPE_STRING"), Shape(bool, "TYPE_BOOL"), "TYPE_INT32"
-_STRUCT = Shape(dict, "type.googleapis.com/google.protobuf.Struct")
-_SCHEMA = Shape(dict, "a JSON Schema")
 _BLOB = _message("displayName", mimeType=_TEXT, data=_TEXT)
-_DECLARATION = Shape(
-    dict,
-    "a message",
-    {
-        **dict.fromkeys(limits.DECLARATION, ANY),
-        **{"name": _TEXT, "description": _TEXT, "parametersJsonSchema": _SCHEMA},
-    },
-)
-"""Further members are refused by a row of `limits`."""
 _RESPONSE = _message(
     "willContinue scheduling",
     required=("response",),

@@ -85,6 +85,16 @@ _ODD = re.compile(r"[^A-Za-z0-9_.:-]")
 _NUMBERED = re.compile(r"gemini-(\d+)")
 _MODES = {"auto": "AUTO", "required": "ANY", "tool": "ANY", "none": "NONE"}
 
+_BODY = words_of("contents systemInstruction tools toolConfig generationConfig")
+_PARAMS = {
+    "max_tokens": "maxOutputTokens",
+    "temperature": "temperature",
+    "top_p": "topP",
+    "stop": "stopSequences",
+}
+_CALLING = words_of("mode allowedFunctionNames")
+_PART = words_of("functionCall functionResponse thoughtSignature")
+
 
 def encode(request: ModelRequest) -> WireRequest:
     """The request as POST models/MODEL:streamGenerateContent, or :generateContent."""
@@ -396,16 +406,6 @@ def _response(part: MessagePart) -> dict[str, Any]:
 # Reading a body back: its names are in camelCase or snake_case; unknown members keep theirs.
 # https://protobuf.dev/programming-guides/json/#json-options
 
-_BODY = words_of("contents systemInstruction tools toolConfig generationConfig")
-_PARAMS = {
-    "max_tokens": "maxOutputTokens",
-    "temperature": "temperature",
-    "top_p": "topP",
-    "stop": "stopSequences",
-}
-_CALLING = words_of("mode allowedFunctionNames")
-_PART = words_of("functionCall functionResponse thoughtSignature")
-
 
 def _setup(body: Body, notes: RequestNotes) -> RequestSetup:
     body = camel_names(body, _BODY)
@@ -458,7 +458,14 @@ def _items(body: Body, notes: RequestNotes) -> Iterator[RequestItem]:
                 beside = rest_of(given, "id", "name", "response", "parts")
                 form = {"protocol": PROTOCOL, "own": beside} if beside else {}
                 pieces = (Content(text=text), *shown)
-                yield ResultMessage(id_, name, pieces, failed, form, (*at, "parts", number))
+                yield ResultMessage(
+                    id_,
+                    name=name,
+                    content=pieces,
+                    is_error=failed,
+                    form=form,
+                    at=(*at, "parts", number),
+                )
         rest = [part for part in parts if "functionResponse" not in part]
         yield from notes.messages(rest, at)
 

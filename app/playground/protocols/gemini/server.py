@@ -58,6 +58,20 @@ _STOP = {"stop": "STOP", "calls": "STOP", "length": "MAX_TOKENS", "refusal": "SA
 _KEYS = "https://ai.google.dev/gemini-api/docs/troubleshooting"
 _LONG = ("minItems", "maxItems", "minProperties", "maxProperties", "minLength", "maxLength")
 
+STATUSES: Mapping[int, tuple[str, str | None]] = {
+    400: ("INVALID_ARGUMENT", None),
+    401: ("UNAUTHENTICATED", None),
+    403: ("PERMISSION_DENIED", None),
+    404: ("NOT_FOUND", None),
+    408: ("DEADLINE_EXCEEDED", None),
+    409: ("ABORTED", None),
+    429: ("RESOURCE_EXHAUSTED", None),
+    500: ("INTERNAL", None),
+    503: ("UNAVAILABLE", None),
+    504: ("DEADLINE_EXCEEDED", None),
+    529: ("UNAVAILABLE", None),
+}
+
 
 def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRequest:
     """Parses a request body. Raises BadRequest in Gemini's own words.
@@ -335,20 +349,6 @@ def _bytes(text: str) -> bytes:
 
 
 # Errors, keys and models.
-
-STATUSES: Mapping[int, tuple[str, str | None]] = {
-    400: ("INVALID_ARGUMENT", None),
-    401: ("UNAUTHENTICATED", None),
-    403: ("PERMISSION_DENIED", None),
-    404: ("NOT_FOUND", None),
-    408: ("DEADLINE_EXCEEDED", None),
-    409: ("ABORTED", None),
-    429: ("RESOURCE_EXHAUSTED", None),
-    500: ("INTERNAL", None),
-    503: ("UNAVAILABLE", None),
-    504: ("DEADLINE_EXCEEDED", None),
-    529: ("UNAVAILABLE", None),
-}
 
 
 def error(problem: BadRequest, request_id: str) -> bytes:

@@ -25,6 +25,9 @@ _CALLS = ("message", "tool_calls")
 _CARRIED = ("model", "remote_model", "remote_host", "created_at")
 """Members that are equal in all lines of an answer."""
 
+_TEXT, _WRITTEN = ("message", "content"), "eval_count"
+_AT_END = ("done_reason", _WRITTEN, "prompt_eval_count", "total_duration", "load_duration")
+
 
 def edit(answer: EditableAnswer) -> None:
     """Edits a stream, or one object."""
@@ -125,10 +128,6 @@ def join(first: EditableAnswer, last: EditableAnswer) -> None:
             frame.set(add_output(written, frame.at(_WRITTEN)), _WRITTEN)
         if is_whole and isinstance(message, dict):
             _lead(frame, lines[0])
-
-
-_TEXT, _WRITTEN = ("message", "content"), "eval_count"
-_AT_END = ("done_reason", _WRITTEN, "prompt_eval_count", "total_duration", "load_duration")
 
 
 def _says_beside(message: Mapping[str, Any], member: str) -> bool:

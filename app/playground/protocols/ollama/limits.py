@@ -57,6 +57,24 @@ _CANNOT = (
     "json: cannot unmarshal {kind} into Go struct field ToolFunction.tools.function.parameters"
 )
 
+_STRUCTS = {"api.Tool": "Tool.tools", "api.ToolFunction": "ToolFunction.tools.function"}
+"""The names of these structs in Go's messages."""
+
+_Field = partial(Shape, null=True)
+_TEXT = _Field(str, "string")
+
+# fmt: off
+_FUNCTION = _Field(dict, "api.ToolFunction", members={
+    "name": _TEXT, "description": _TEXT, "parameters": _Field(dict, "api.ToolFunctionParameters")})
+_CALLED = Shape(dict, "api.ToolCallFunction", members={
+    "name": _TEXT, "arguments": _Field(dict, "api.ToolCallFunctionArguments")})
+_CALL = Shape(dict, "api.ToolCall", required=("function",),
+    members={"function": _CALLED, "id": _TEXT})
+
+_INTEGERS = ("num_predict", "num_ctx", "num_keep", "seed", "top_k")
+
+_TOOL = Shape(dict, "api.Tool", members={"function": _FUNCTION})
+
 
 def go_kind(value: Any) -> str:
     """The type of a JSON value in messages of Go's encoding/json."""
@@ -166,10 +184,6 @@ LIMITS = LimitTable(
 # The shape of a body: like Go's encoding/json for ChatRequest, where null means absent.
 
 
-_STRUCTS = {"api.Tool": "Tool.tools", "api.ToolFunction": "ToolFunction.tools.function"}
-"""The names of these structs in Go's messages."""
-
-
 class _GoPhrases(Phrases):
     """A type that does not fit a struct's field; entries of lists have no place of their own."""
 
@@ -218,10 +232,6 @@ def _image(value: Any, where: str) -> BadRequest | None:
     return None
 
 
-_Field = partial(Shape, null=True)
-_TEXT = _Field(str, "string")
-
-
 def _list(name: str, each: Shape) -> Shape:
     return _Field(list, f"[]{name}", each=each)
 
@@ -230,40 +240,49 @@ def _option(kind: Any, name: str, **more: Any) -> Shape:
     return _Field(kind, name, phrases=_OptionPhrases(), **more)
 
 
-# fmt: off
-_FUNCTION = _Field(dict, "api.ToolFunction", members={
-    "name": _TEXT, "description": _TEXT, "parameters": _Field(dict, "api.ToolFunctionParameters")})
-_CALLED = Shape(dict, "api.ToolCallFunction", members={
-    "name": _TEXT, "arguments": _Field(dict, "api.ToolCallFunctionArguments")})
-_CALL = Shape(dict, "api.ToolCall", required=("function",),
-    members={"function": _CALLED, "id": _TEXT})
-_MESSAGE = Shape(dict, "api.Message", members={
-    "content": _TEXT,
-    "images": _list("api.ImageData", Shape(str, "api.ImageData", rules=(_image,))),
-    "thinking": _TEXT,
-    "tool_calls": _list("api.ToolCall", _CALL),
-    "tool_name": _TEXT,
-    "tool_call_id": _TEXT,
-})
-_INTEGERS = ("num_predict", "num_ctx", "num_keep", "seed", "top_k")
-_OPTIONS = _Field(dict, "map[string]interface {}", members={
-    **dict.fromkeys(("temperature", "top_p"), _option((int, float), "type float32")),
-    **dict.fromkeys(_INTEGERS, _option((int, float), "type integer")),
-    "stop": _option(list, "type array", each=Shape(str, "an array of strings")),
-})
+_MESSAGE = Shape(
+    dict,
+    "api.Message",
+    members={
+        "content": _TEXT,
+        "images": _list("api.ImageData", Shape(str, "api.ImageData", rules=(_image,))),
+        "thinking": _TEXT,
+        "tool_calls": _list("api.ToolCall", _CALL),
+        "tool_name": _TEXT,
+        "tool_call_id": _TEXT,
+    },
+)
+_OPTIONS = _Field(
+    dict,
+    "map[string]interface {}",
+    members={
+        **dict.fromkeys(("temperature", "top_p"), _option((int, float), "type float32")),
+        **dict.fromkeys(_INTEGERS, _option((int, float), "type integer")),
+        "stop": _option(list, "type array", each=Shape(str, "an array of strings")),
+    },
+)
 """Unknown ones are ignored, and any number is accepted as an integer."""
-_TOOL = Shape(dict, "api.Tool", members={"function": _FUNCTION})
-_REQUEST = Shape(dict, members={
-    "top_logprobs": Shape(rules=(must(lambda value: not isinstance(value, int) or 0 <= value <= 20,
-        "top_logprobs must be between 0 and 20", ROUTES),)),
-    "model": _TEXT,
-    "tools": _Field(list, "api.Tools", each=_TOOL),
-    "think": Shape(rules=(_think,)),
-    "messages": _list("api.Message", _MESSAGE),
-    "stream": _Field(bool, "bool"),
-    "options": _OPTIONS,
-    "format": Shape(rules=(_format,)),
-})
+_REQUEST = Shape(
+    dict,
+    members={
+        "top_logprobs": Shape(
+            rules=(
+                must(
+                    lambda value: not isinstance(value, int) or 0 <= value <= 20,
+                    "top_logprobs must be between 0 and 20",
+                    ROUTES,
+                ),
+            )
+        ),
+        "model": _TEXT,
+        "tools": _Field(list, "api.Tools", each=_TOOL),
+        "think": Shape(rules=(_think,)),
+        "messages": _list("api.Message", _MESSAGE),
+        "stream": _Field(bool, "bool"),
+        "options": _OPTIONS,
+        "format": Shape(rules=(_format,)),
+    },
+)
 # fmt: on
 
 

@@ -71,7 +71,9 @@ def encode(request: ModelRequest) -> WireRequest:
             notes.add("Ollama sends a call's arguments in one piece, not in deltas.")
     _add_params(body, request.params, notes)
     body["stream"] = request.stream  # the default is true
-    return wire_request(request, FACTS.path, {}, body, notes, NDJSON)
+    return wire_request(
+        request, path=FACTS.path, headers={}, body=body, notes=notes, stream_type=NDJSON
+    )
 
 
 def _tools_for_choice(request: ModelRequest, notes: Notes) -> tuple[Tool, ...]:

@@ -47,6 +47,8 @@ _FIELDS = {"text": "content", "thinking": "thinking"}
 _VERSION = "0.12.6"
 _NS = 1_000_000_000
 
+_ANY: tuple[str, str | None] = ("", None)
+
 
 def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRequest:
     """Parses a request body. Raises BadRequest in Ollama's own words.
@@ -246,8 +248,6 @@ def _model_entry(name: str, at: str) -> dict[str, Any]:
         "capabilities": ["completion", *tools, "thinking"],
     }
 
-
-_ANY: tuple[str, str | None] = ("", None)
 
 END = ProviderServer(
     name="ollama",

@@ -68,6 +68,24 @@ _READ = THOUGHTS | {
 
 Prose = Literal["text", "thinking", "refusal"]
 
+_OWN = frozenset({"index", "id", "type", "function", "custom"})
+
+_FLAT = ("name", "arguments", "input")
+"""Members of a function that some clients read in the fragment itself."""
+
+_MEMBERS: Mapping[str, str] = {"function": "arguments", "custom": "input"}
+"""The member of a fragment -> its own member with the text of the call."""
+
+Where = tuple[Quoted, *tuple[str | int, ...]]
+"""The JSON text of a chunk, and the path of a value in it."""
+
+_WINDOWS = (
+    "context_length",  # OpenRouter, Together, Fireworks
+    "max_context_length",  # Mistral
+    "context_window",  # Groq
+    "max_model_len",  # vLLM
+)
+
 
 def decoder(status: int) -> BodyDecoder:
     """A Decoder of one response."""
@@ -423,16 +441,6 @@ def key_header(key: str, quirks: Sequence[str]) -> Mapping[str, str]:
 # 4. It has nothing but arguments: the last call; its index, if any, is from now on that call's.
 
 
-_OWN = frozenset({"index", "id", "type", "function", "custom"})
-_FLAT = ("name", "arguments", "input")
-"""Members of a function that some clients read in the fragment itself."""
-_MEMBERS: Mapping[str, str] = {"function": "arguments", "custom": "input"}
-"""The member of a fragment -> its own member with the text of the call."""
-
-Where = tuple[Quoted, *tuple[str | int, ...]]
-"""The JSON text of a chunk, and the path of a value in it."""
-
-
 class _OpenCall:
     __slots__ = (
         *("bare", "early", "extra", "id", "index", "length", "name", "part", "told", "type"),
@@ -709,14 +717,6 @@ def _is_object(text: str) -> bool:
 # The model lists of servers that speak OpenAI's protocols: GET /models. OpenAI lists ids only;
 # others add information under their own names. Spec:
 # https://platform.openai.com/docs/api-reference/models/list
-
-
-_WINDOWS = (
-    "context_length",  # OpenRouter, Together, Fireworks
-    "max_context_length",  # Mistral
-    "context_window",  # Groq
-    "max_model_len",  # vLLM
-)
 
 
 def models(value: Any) -> tuple[ModelInfo, ...]:

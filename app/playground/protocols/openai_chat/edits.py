@@ -33,6 +33,12 @@ from playground.protocols.request import MARK, Body, dicts
 _CARRIED = ("id", "object", "created", "model", "system_fingerprint", "service_tier", "provider")
 """Members that are equal in all chunks of an answer."""
 
+_DETAILS = "reasoning_details"
+
+_NATIVE: Mapping[str, Any] = {**REASONS, "tool_use": "calls"}
+
+_WRITTEN = ("completion_tokens", "completion_tokens_details")
+
 
 def edit(answer: EditableAnswer) -> None:
     """Edits a stream, or one completion."""
@@ -173,9 +179,6 @@ def _take_signatures(answer: EditableAnswer) -> None:
             frame.take(*message, _DETAILS, nth)
 
 
-_DETAILS = "reasoning_details"
-
-
 def _take_logprobs(frame: EditableFrame, message: Path) -> None:
     """Removes logprobs that are not those of the text: they may be those of the call."""
     tokens = frame.at(*message[:2], "logprobs", "content")
@@ -224,9 +227,6 @@ def _end_without_calls(frame: EditableFrame) -> None:
     for name, words in (("finish_reason", REASONS), ("native_finish_reason", _NATIVE)):
         if words.get(str(frame.at(*choice, name))) == "calls":
             frame.set("stop", *choice, name)
-
-
-_NATIVE: Mapping[str, Any] = {**REASONS, "tool_use": "calls"}
 
 
 def _say(answer: EditableAnswer) -> None:
@@ -364,9 +364,6 @@ def _used(first: Any, last: Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(read, int) and isinstance(written, int) and "total_tokens" in last:
         sums["total_tokens"] = read + written
     return {**last, **sums}
-
-
-_WRITTEN = ("completion_tokens", "completion_tokens_details")
 
 
 def _join_whole(first: EditableFrame, last: EditableFrame | None = None) -> None:

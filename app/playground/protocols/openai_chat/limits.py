@@ -67,6 +67,43 @@ _ASIDE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+(?:\]|\\?\Z)", re.DOTALL)
 _LOOKS = re.compile(r"\(\?<?[=!]")
 _OLDER = re.compile(r"(?:.*[/:])?(?:chat)?(?:gpt-[34]|o[134]|gpt-5(?:\.[0-4])?(?:-|$))")
 
+NO_TYPE: Limit[SentTool] = Limit(
+    'needs "type" of every tool: "function" or "custom"',
+    lambda tool: bool(tool.members) and "type" not in tool.members,
+    _GUIDE,
+)
+
+_JSON_TYPES = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
+
+TEXT = Shape(str, "a string", null=True)
+FLAG = Shape(bool, "a boolean", null=True)
+OBJECT = Shape(dict, "an object", null=True)
+
+LONGEST_NAME = 64
+_LONG_DESCRIPTION = 1024
+
+CALL_ID = CallIdLimit(
+    re.compile("[^\ud800-\udfff]{1,40}"),
+    "OpenAI accepts 40 characters, newer models 64",
+    Citation(
+        "https://github.com/microsoft/autogen/issues/6377 (40), "
+        "https://github.com/openclaw/openclaw/pull/875 (83 refused by 40 and by 64)"
+    ),
+)
+
+OWN_CALL_ID = CallIdLimit(
+    re.compile("[^\ud800-\udfff]+"),
+    "a body has no half of a surrogate pair",
+    Citation("https://github.com/BerriAI/litellm/pull/16895: its ids carry signatures of Gemini"),
+)
+"""For the ids that a server with the quirk long_ids gave."""
+
+SHORT_CALL_ID = CallIdLimit(
+    re.compile("[A-Za-z0-9]{9}"),
+    "this server accepts nine letters or digits",
+    Citation("https://github.com/anomalyco/opencode/issues/1680 (Mistral, error 3280)"),
+)
+
 
 def has_lookaround(pattern: str) -> bool:
     """Whether a regular expression has lookaround, outside of escapes and classes."""
@@ -315,13 +352,6 @@ def name_limits(most: int, source: Citation) -> tuple[Limit[SentTool], ...]:
     # fmt: on
 
 
-NO_TYPE: Limit[SentTool] = Limit(
-    'needs "type" of every tool: "function" or "custom"',
-    lambda tool: bool(tool.members) and "type" not in tool.members,
-    _GUIDE,
-)
-
-
 # Values of a refusal from the request.
 
 
@@ -357,9 +387,6 @@ def check_format(
 
 
 # Error messages on the shape of a body.
-
-
-_JSON_TYPES = {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}
 
 
 class OpenAIPhrases(Phrases):
@@ -456,11 +483,6 @@ def tool_name(limits: LimitTable) -> Rule:
     return rule
 
 
-TEXT = Shape(str, "a string", null=True)
-FLAG = Shape(bool, "a boolean", null=True)
-OBJECT = Shape(dict, "an object", null=True)
-
-
 def object_with(**members: Shape) -> Shape:
     """An object with all of these members required."""
     return Shape(dict, members=members, required=tuple(members))
@@ -469,31 +491,6 @@ def object_with(**members: Shape) -> Shape:
 def typed(**variants: Shape) -> Shape:
     """An object with a required type, one of these."""
     return Shape(dict, variants=variants, required=("type",), closed=True)
-
-
-LONGEST_NAME = 64
-_LONG_DESCRIPTION = 1024
-
-
-CALL_ID = CallIdLimit(
-    re.compile("[^\ud800-\udfff]{1,40}"),
-    "OpenAI accepts 40 characters, newer models 64",
-    Citation(
-        "https://github.com/microsoft/autogen/issues/6377 (40), "
-        "https://github.com/openclaw/openclaw/pull/875 (83 refused by 40 and by 64)"
-    ),
-)
-OWN_CALL_ID = CallIdLimit(
-    re.compile("[^\ud800-\udfff]+"),
-    "a body has no half of a surrogate pair",
-    Citation("https://github.com/BerriAI/litellm/pull/16895: its ids carry signatures of Gemini"),
-)
-"""For the ids that a server with the quirk long_ids gave."""
-SHORT_CALL_ID = CallIdLimit(
-    re.compile("[A-Za-z0-9]{9}"),
-    "this server accepts nine letters or digits",
-    Citation("https://github.com/anomalyco/opencode/issues/1680 (Mistral, error 3280)"),
-)
 
 
 def _long_description(tool: SentTool) -> Match:

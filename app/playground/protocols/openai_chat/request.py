@@ -56,6 +56,37 @@ _MOST_NAME = limits.LONGEST_NAME
 _BRIDGE = "Understood."
 _SEALED = frozenset(("reasoning_details", "extra_content"))
 
+QUIRKS: Mapping[str, str] = {
+    "max_completion_tokens": "max_tokens is sent under this name (OpenAI's reasoning models)",
+    "no_stream_options": "the server refuses stream_options (Mistral)",
+    "developer_role": "the system prompt is sent under the role developer",
+    "short_ids": "call ids must be nine letters or digits (Mistral)",
+    "long_ids": (
+        "the server's call ids are sent back unchanged, whatever their length, because they "
+        "may carry data; OpenAI refuses more than 40 characters (LiteLLM, vLLM)"
+    ),
+    "assistant_after_tool": (
+        "the server refuses a user message right after a tool message, so a short assistant "
+        "message is put in between (Mistral, error 3230)"
+    ),
+    "no_reasoning_echo": "reasoning is not sent back",
+    "api_key_header": "the key is sent in the header api-key (Azure)",
+    "custom_tools": "the server supports free-form tools; others get a tool with one text argument "
+    "(OpenAI)",
+    "allowed_tools": (
+        "the server accepts a named subset of the tools; other servers are sent only that "
+        "subset (OpenAI)"
+    ),
+    "any_for_required": "required is called any, and a single tool cannot be named (Mistral)",
+    "no_forced_with_thinking": "the server refuses a forced tool while thinking is on (DeepSeek)",
+    "no_strict": "the server has no strict mode, or a different one (DeepSeek)",
+    "no_parallel": "the server refuses parallel_tool_calls, so parallel calls cannot be turned off",
+    "whole_arguments": "the arguments of a call come in one chunk (Groq, Mistral, xAI)",
+    "text_only": "the server does not accept images at all (DeepSeek)",
+    "image_results": "a tool message accepts images; otherwise they follow in a user message",
+    "text_only_results": "a tool message accepts only text, which is the default now",
+}
+
 
 def encode(request: ModelRequest) -> WireRequest:
     """The request as POST /chat/completions."""
@@ -114,7 +145,9 @@ def _messages(request: ModelRequest, notes: Notes) -> list[dict[str, Any]]:
                 if len(entry) > 1:
                     messages.append(entry)
             case "results":
-                messages += _results(message, request, ids, names, legacy, notes)
+                messages += _results(
+                    message, request=request, ids=ids, names=names, legacy=legacy, notes=notes
+                )
     return (
         _bridge_results(messages, notes) if "assistant_after_tool" in request.quirks else messages
     )
@@ -331,38 +364,6 @@ def _result_pieces(part: MessagePart) -> list[Any]:
 
 # Tools and tool choice. Differences between servers are quirks of the profile. What cannot be
 # expressed is narrowed or left out and noted; nothing is changed silently.
-
-
-QUIRKS: Mapping[str, str] = {
-    "max_completion_tokens": "max_tokens is sent under this name (OpenAI's reasoning models)",
-    "no_stream_options": "the server refuses stream_options (Mistral)",
-    "developer_role": "the system prompt is sent under the role developer",
-    "short_ids": "call ids must be nine letters or digits (Mistral)",
-    "long_ids": (
-        "the server's call ids are sent back unchanged, whatever their length, because they "
-        "may carry data; OpenAI refuses more than 40 characters (LiteLLM, vLLM)"
-    ),
-    "assistant_after_tool": (
-        "the server refuses a user message right after a tool message, so a short assistant "
-        "message is put in between (Mistral, error 3230)"
-    ),
-    "no_reasoning_echo": "reasoning is not sent back",
-    "api_key_header": "the key is sent in the header api-key (Azure)",
-    "custom_tools": "the server supports free-form tools; others get a tool with one text argument "
-    "(OpenAI)",
-    "allowed_tools": (
-        "the server accepts a named subset of the tools; other servers are sent only that "
-        "subset (OpenAI)"
-    ),
-    "any_for_required": "required is called any, and a single tool cannot be named (Mistral)",
-    "no_forced_with_thinking": "the server refuses a forced tool while thinking is on (DeepSeek)",
-    "no_strict": "the server has no strict mode, or a different one (DeepSeek)",
-    "no_parallel": "the server refuses parallel_tool_calls, so parallel calls cannot be turned off",
-    "whole_arguments": "the arguments of a call come in one chunk (Groq, Mistral, xAI)",
-    "text_only": "the server does not accept images at all (DeepSeek)",
-    "image_results": "a tool message accepts images; otherwise they follow in a user message",
-    "text_only_results": "a tool message accepts only text, which is the default now",
-}
 
 
 def add_tools(body: dict[str, Any], request: ModelRequest, notes: Notes) -> None:

@@ -71,6 +71,65 @@ _SAY_JSON = Citation("https://github.com/mem0ai/mem0/issues/3008")
 _IMAGES = Citation("OpenAI guide to images", inferred=True)
 _LONG_ID = Citation("https://github.com/openclaw/openclaw/issues/875")
 
+_WORD = Shape(str)
+"""Refused as missing if it is not a string."""
+
+_NAME = Shape(str, rules=(tool_name(limits.LIMITS),))
+_STRING = Shape(str, "a string")
+
+_FUNCTION_CALL = object_with(name=_NAME, arguments=_STRING)
+_CALL = replace(
+    typed(
+        function=object_with(function=_FUNCTION_CALL),
+        custom=object_with(custom=object_with(name=_NAME, input=_STRING)),
+    ),
+    members={"id": _WORD},
+    required=("id", "type"),
+)
+
+_FUNCTION = Shape(
+    dict, members={"name": _WORD, "parameters": OBJECT, "strict": FLAG}, required=("name",)
+)
+
+_SCHEMA = Shape(dict, members={"name": _NAME, "schema": OBJECT, "strict": FLAG}, required=("name",))
+_RESPONSE_FORMAT = replace(
+    typed(json_object=ANY, json_schema=object_with(json_schema=_SCHEMA), text=ANY),
+    name="an object",
+    null=True,
+)
+
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_KNOWN = words_of(
+    """tool_choice stream_options temperature top_p stop presence_penalty frequency_penalty
+    logit_bias top_logprobs user seed function_call store metadata modalities audio prediction
+    service_tier verbosity web_search_options safety_identifier prompt_cache_key
+    prompt_cache_retention prompt_cache_options moderation"""
+)
+
+_REASONING = re.compile(r"(?:o\d|gpt-5)")
+"""Name prefixes of reasoning models."""
+
+_SHORT_IDS = re.compile(r"(?:ft:)?(?:chat)?gpt-[34]")
+"""Name prefixes of models that accept shorter call ids."""
+
+_LONGEST_ID, _SHORTER_ID = 64, 40
+
+MODELS = ("gpt-simulated-1", "gpt-simulated-1-mini")
+_STOP = {"calls": "tool_calls", "refusal": "content_filter"}
+_KEYS = "OpenAI guide: Error codes"
+_FINGERPRINT = "fp_simulator"
+
+KINDS: Mapping[int, tuple[str, str | None]] = {
+    400: ("invalid_request_error", None),
+    401: ("invalid_request_error", "invalid_api_key"),
+    402: ("insufficient_quota", "insufficient_quota"),
+    404: ("invalid_request_error", "model_not_found"),
+    429: ("requests", "rate_limit_exceeded"),
+    500: ("server_error", None),
+    503: ("server_error", None),
+    529: ("server_error", "overloaded"),
+}
+
 
 class _ChatPhrases(OpenAIPhrases):
     """A missing member with a named type is refused as a value of another type."""
@@ -103,6 +162,9 @@ _SAYS = _ChatPhrases(_REFERENCE)
 _PIECES_SAY = _PiecePhrases(_REFERENCE)
 _FILLED = _SAYS.not_empty("Expected an array with minimum length 1.")
 _DATA = re.compile(r"data:image/(?:jpeg|jpg|png|gif|webp);base64,", re.I)
+
+_LIST = Shape(list, "an array of objects", null=True, rules=(_FILLED,))
+_COUNT = Shape(int, "an integer", null=True, rules=(_SAYS.bounds(1),))
 
 
 def _named(value: Any, where: str) -> BadRequest | None:
@@ -159,21 +221,8 @@ def _content(null: bool = False, /, phrases: OpenAIPhrases | None = None, **piec
     return Shape((str, list), name, each=each, null=null)
 
 
-_WORD = Shape(str)
-"""Refused as missing if it is not a string."""
-_NAME = Shape(str, rules=(tool_name(limits.LIMITS),))
-_STRING = Shape(str, "a string")
 _TEXT, _PICTURE = object_with(text=_WORD), Shape(rules=(_image,))
 _WORDS = _content(text=_TEXT)
-_FUNCTION_CALL = object_with(name=_NAME, arguments=_STRING)
-_CALL = replace(
-    typed(
-        function=object_with(function=_FUNCTION_CALL),
-        custom=object_with(custom=object_with(name=_NAME, input=_STRING)),
-    ),
-    members={"id": _WORD},
-    required=("id", "type"),
-)
 _ANSWER = Shape(
     members={
         "content": _content(True, text=_TEXT, refusal=object_with(refusal=_WORD)),
@@ -203,29 +252,11 @@ _MESSAGE = Shape(
     },
     closed=True,
 )
-_FUNCTION = Shape(
-    dict, members={"name": _WORD, "parameters": OBJECT, "strict": FLAG}, required=("name",)
-)
 _FORMS = Shape(
     dict, variants={"text": ANY, "grammar": object_with(grammar=Shape(rules=(_grammar,)))}
 )
 _CUSTOM = Shape(
     dict, members={"name": _WORD, "format": replace(_FORMS, closed=True)}, required=("name",)
-)
-_SCHEMA = Shape(dict, members={"name": _NAME, "schema": OBJECT, "strict": FLAG}, required=("name",))
-_RESPONSE_FORMAT = replace(
-    typed(json_object=ANY, json_schema=object_with(json_schema=_SCHEMA), text=ANY),
-    name="an object",
-    null=True,
-)
-_LIST = Shape(list, "an array of objects", null=True, rules=(_FILLED,))
-_COUNT = Shape(int, "an integer", null=True, rules=(_SAYS.bounds(1),))
-_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-_KNOWN = words_of(
-    """tool_choice stream_options temperature top_p stop presence_penalty frequency_penalty
-    logit_bias top_logprobs user seed function_call store metadata modalities audio prediction
-    service_tier verbosity web_search_options safety_identifier prompt_cache_key
-    prompt_cache_retention prompt_cache_options moderation"""
 )
 BODY = Shape(
     dict,
@@ -252,13 +283,6 @@ BODY = Shape(
 
 
 # Relations between members or messages.
-
-
-_REASONING = re.compile(r"(?:o\d|gpt-5)")
-"""Name prefixes of reasoning models."""
-_SHORT_IDS = re.compile(r"(?:ft:)?(?:chat)?gpt-[34]")
-"""Name prefixes of models that accept shorter call ids."""
-_LONGEST_ID, _SHORTER_ID = 64, 40
 
 
 def check(data: Mapping[str, Any]) -> None:
@@ -437,12 +461,6 @@ def _chosen_function(data: Mapping[str, Any]) -> list[str]:
             return [name]
         case choice:
             raise _SAYS.unsupported(choice, "function_call", "none", "auto")
-
-
-MODELS = ("gpt-simulated-1", "gpt-simulated-1-mini")
-_STOP = {"calls": "tool_calls", "refusal": "content_filter"}
-_KEYS = "OpenAI guide: Error codes"
-_FINGERPRINT = "fp_simulator"
 
 
 def parse(body: bytes, headers: Mapping[str, str], target: str = "") -> ParsedRequest:
@@ -756,17 +774,6 @@ def _bad_key(key: str) -> BadRequest:
         source=_KEYS,
     )
 
-
-KINDS: Mapping[int, tuple[str, str | None]] = {
-    400: ("invalid_request_error", None),
-    401: ("invalid_request_error", "invalid_api_key"),
-    402: ("insufficient_quota", "insufficient_quota"),
-    404: ("invalid_request_error", "model_not_found"),
-    429: ("requests", "rate_limit_exceeded"),
-    500: ("server_error", None),
-    503: ("server_error", None),
-    529: ("server_error", "overloaded"),
-}
 
 END = ProviderServer(
     name="openai_chat",

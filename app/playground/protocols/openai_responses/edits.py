@@ -37,6 +37,10 @@ _OF_NO_CALL = (
 """Events that concern no call unless the decoder says so: one index may be that of two items."""
 _DELTAS = ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta")
 
+_NUMBER, _INDEX = "sequence_number", "output_index"
+
+_THINKING = "reasoning"
+
 
 def edit(answer: EditableAnswer) -> None:
     """Edits a stream, or one response."""
@@ -288,9 +292,6 @@ def join(first: EditableAnswer, last: EditableAnswer) -> None:
             frame.set(number, _NUMBER)
 
 
-_NUMBER, _INDEX = "sequence_number", "output_index"
-
-
 def _that_go_on(answer: EditableAnswer, base: int) -> Sequence[EditableFrame]:
     """Its events without start and thinking; its items are numbered from `base` on."""
     gaps, thinking = GapCloser(), set[int]()
@@ -310,9 +311,6 @@ def _that_go_on(answer: EditableAnswer, base: int) -> Sequence[EditableFrame]:
             frame.set(base + gaps.new(index), _INDEX)
         staying.append(frame)
     return staying
-
-
-_THINKING = "reasoning"
 
 
 def _keep_head(frame: EditableFrame, at: Path, first: Mapping[str, Any]) -> None:

@@ -32,7 +32,6 @@ _LONGEST_NAME = 128
 SHORT_NAME = 64
 """The length limit of other servers of this protocol."""
 
-
 CALL_ID = CallIdLimit(
     re.compile("[^\ud800-\udfff]{1,64}"),
     "this protocol accepts 64 characters",

@@ -50,6 +50,56 @@ _MOVED = {
     "response_format": "text.format",
 }
 
+_ID = replace(TEXT, rules=(at_most(64, _TOO_LONG),))
+_NAME = replace(TEXT, rules=(tool_name(limits.LIMITS),))
+
+_CALL = "async caller namespace"
+
+_GRAMMAR = Shape(
+    tag="syntax",
+    variants=dict.fromkeys(("lark", "regex"), object_with(definition=TEXT)),
+    closed=True,
+)
+_FORM = replace(OBJECT, variants={"text": ANY, "grammar": _GRAMMAR}, closed=True)
+
+_FORMAT_NAME = replace(TEXT, rules=(at_most(SHORT_NAME, NAMES), tool_name(limits.LIMITS)))
+_SCHEMA = Shape(
+    members={"name": _FORMAT_NAME, "schema": OBJECT, "strict": FLAG}, required=("name", "schema")
+)
+_FORMAT = replace(
+    typed(text=ANY, json_schema=_SCHEMA, json_object=ANY), name=OBJECT.name, null=True
+)
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_SUMMARIES = ("auto", "concise", "detailed")
+_INCLUDE = (
+    *("file_search_call.results", "web_search_call.results", "web_search_call.action.sources"),
+    *("message.input_image.image_url", "computer_call_output.output.image_url"),
+    *("code_interpreter_call.outputs", "reasoning.encrypted_content"),
+    "message.output_text.logprobs",
+)
+
+_KNOWN = words_of(
+    """access_programs background_options context_management image instructions max_tool_calls
+    metadata moderation prompt prompt_cache_key prompt_cache_options prompt_cache_retention
+    safety_identifier service_tier stream_options tool_choice top_logprobs truncation user"""
+)
+
+_NO_OUTPUT = Citation("https://github.com/openai/codex/issues/93")
+_NO_CUSTOM_OUTPUT = Citation("https://github.com/diegosouzapw/OmniRoute/issues/8946")
+_NO_CALL = Citation("https://github.com/continuedev/continue/issues/10092")
+_NO_FOLLOWER = Citation("https://github.com/continuedev/continue/issues/8933")
+_STORED = Citation("https://github.com/openai/openai-agents-python/issues/919")
+_CHOICE = Citation("https://github.com/vllm-project/vllm/pull/40399")
+_SAY_JSON = Citation("OpenAI guide: Structured outputs, JSON mode", inferred=True)
+_TWICE = replace(TWICE, inferred=False)
+_DEFERRED = Citation("https://github.com/Wei-Shaw/sub2api/issues/5942")
+
+OWN_ID = re.compile(r"[a-z]+_[A-Za-z1-9]{32}")
+"""The form of the ids of the simulator's items."""
+
+_OPENAIS_ID = re.compile(r"rs_[0-9a-f]{40,64}")
+"""The form of OpenAI's: whether it stores such an item is unknown here."""
+
 
 class _ResponsesPhrases(OpenAIPhrases):
     def unknown(self, name: str, where: str, shape: Shape) -> BadRequest:
@@ -88,6 +138,11 @@ _CALLS = {"function_call": "function call", "custom_tool_call": "custom tool cal
 _DATA_URL = re.compile(r"data:([^;,]*);base64,.*", re.DOTALL)
 _IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 _SHORTEST_TOKEN, _FERNET = 100, 0x80
+
+_SETTING = {
+    "effort": Shape(null=True, rules=(_SAYS.one_of(*_EFFORTS),)),
+    "summary": Shape(null=True, rules=(_SAYS.one_of(*_SUMMARIES),)),
+}
 
 
 def sealed(text: str) -> str:
@@ -180,8 +235,6 @@ def _item(type_: str, more: str, **members: Shape) -> Shape:
     )
 
 
-_ID = replace(TEXT, rules=(at_most(64, _TOO_LONG),))
-_NAME = replace(TEXT, rules=(tool_name(limits.LIMITS),))
 _GIVEN = {
     "input_text": object_with(text=TEXT),
     "input_image": Shape(rules=(_image,)),
@@ -189,7 +242,6 @@ _GIVEN = {
 }
 _PROMPT = _item("message", "role phase", content=_content(**_GIVEN))
 _ANSWER = _content(output_text=object_with(text=TEXT), refusal=object_with(refusal=TEXT))
-_CALL = "async caller namespace"
 _RESULT = _item("", "caller namespace", call_id=_ID, output=_content(True, **_GIVEN))
 _SEALED = replace(TEXT, rules=(_seal_broken,))
 _REASONING = _item("reasoning", "content", summary=Shape(list, null=True))
@@ -222,12 +274,6 @@ _FUNCTION = Shape(
     required=("name",),
     rules=(_as_in_chat,),
 )
-_GRAMMAR = Shape(
-    tag="syntax",
-    variants=dict.fromkeys(("lark", "regex"), object_with(definition=TEXT)),
-    closed=True,
-)
-_FORM = replace(OBJECT, variants={"text": ANY, "grammar": _GRAMMAR}, closed=True)
 _TOOL = Shape(
     dict,
     variants={
@@ -238,30 +284,6 @@ _TOOL = Shape(
     },
     members={"type": Shape(null=True, rules=(_odd_tool,))},
     required=("type",),
-)
-_FORMAT_NAME = replace(TEXT, rules=(at_most(SHORT_NAME, NAMES), tool_name(limits.LIMITS)))
-_SCHEMA = Shape(
-    members={"name": _FORMAT_NAME, "schema": OBJECT, "strict": FLAG}, required=("name", "schema")
-)
-_FORMAT = replace(
-    typed(text=ANY, json_schema=_SCHEMA, json_object=ANY), name=OBJECT.name, null=True
-)
-_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
-_SUMMARIES = ("auto", "concise", "detailed")
-_INCLUDE = (
-    *("file_search_call.results", "web_search_call.results", "web_search_call.action.sources"),
-    *("message.input_image.image_url", "computer_call_output.output.image_url"),
-    *("code_interpreter_call.outputs", "reasoning.encrypted_content"),
-    "message.output_text.logprobs",
-)
-_SETTING = {
-    "effort": Shape(null=True, rules=(_SAYS.one_of(*_EFFORTS),)),
-    "summary": Shape(null=True, rules=(_SAYS.one_of(*_SUMMARIES),)),
-}
-_KNOWN = words_of(
-    """access_programs background_options context_management image instructions max_tool_calls
-    metadata moderation prompt prompt_cache_key prompt_cache_options prompt_cache_retention
-    safety_identifier service_tier stream_options tool_choice top_logprobs truncation user"""
 )
 
 
@@ -315,21 +337,6 @@ _ITEMS = Shape(members={"items": Shape(list, "an array of input items", null=Tru
 
 
 # Relations between members or items.
-
-
-_NO_OUTPUT = Citation("https://github.com/openai/codex/issues/93")
-_NO_CUSTOM_OUTPUT = Citation("https://github.com/diegosouzapw/OmniRoute/issues/8946")
-_NO_CALL = Citation("https://github.com/continuedev/continue/issues/10092")
-_NO_FOLLOWER = Citation("https://github.com/continuedev/continue/issues/8933")
-_STORED = Citation("https://github.com/openai/openai-agents-python/issues/919")
-_CHOICE = Citation("https://github.com/vllm-project/vllm/pull/40399")
-_SAY_JSON = Citation("OpenAI guide: Structured outputs, JSON mode", inferred=True)
-_TWICE = replace(TWICE, inferred=False)
-_DEFERRED = Citation("https://github.com/Wei-Shaw/sub2api/issues/5942")
-OWN_ID = re.compile(r"[a-z]+_[A-Za-z1-9]{32}")
-"""The form of the ids of the simulator's items."""
-_OPENAIS_ID = re.compile(r"rs_[0-9a-f]{40,64}")
-"""The form of OpenAI's: whether it stores such an item is unknown here."""
 
 
 def check_body(data: Mapping[str, Any]) -> None:
@@ -386,7 +393,12 @@ def _check_format(data: Mapping[str, Any]) -> None:
     if form.get("type") == "json_schema":
         strict, param = form.get("strict") is True, "text.format.schema"
         check_format(
-            limits.LIMITS, form["name"], form["schema"], strict, param, "invalid_json_schema"
+            limits.LIMITS,
+            name=form["name"],
+            schema=form["schema"],
+            strict=strict,
+            param=param,
+            code="invalid_json_schema",
         )
 
 

@@ -73,6 +73,8 @@ _ECHOED = (
 )
 """Members of the request that an answer repeats."""
 
+_COUNTING = re.compile("/responses/input_tokens")
+
 
 def parse(
     body: bytes, headers: Mapping[str, str], target: str = "", store: ResponseStore | None = None
@@ -243,7 +245,17 @@ def _items(reply: ModelReply, parsed: ParsedRequest, stamp: IdSource) -> list[_I
             case "call":
                 type_, prefix, call_id = "function_call", "fc_", stamp.id("call_", index)
         id_ = stamp.id(prefix, index, 32)
-        items.append(_Item(index, type_, id_, block, call_id, encrypted, cut=index == cut))
+        items.append(
+            _Item(
+                index,
+                type=type_,
+                id=id_,
+                block=block,
+                call_id=call_id,
+                encrypted=encrypted,
+                cut=index == cut,
+            )
+        )
     return items
 
 
@@ -375,8 +387,6 @@ def _storing_end() -> ProviderServer:
         beside=(counting, *store.endpoints()),
     )
 
-
-_COUNTING = re.compile("/responses/input_tokens")
 
 END = ProviderServer(
     name="openai_responses",

@@ -53,6 +53,10 @@ from playground.web.session.view import (
 )
 from playground.web.site import Site, site_of
 
+MOST_DRAFTS = 1_000
+
+ANYWAY = "Correct it, or select “even if it does not match the schema”."
+
 
 def _here(request: Request) -> str:
     return f"/sessions/{request.path_params['id']}"
@@ -115,13 +119,13 @@ def asked(body: Body, *path: int) -> DecisionRequest:
     """
     return DecisionRequest(
         body.text("decision"),
-        body.text("digest"),
-        body.arguments(*path, default=None),
-        body.flag("anyway"),
-        body.text("text"),
-        body.flag("is_error"),
-        None if body.is_json else _seen(body),
-        body.flag("lift"),
+        digest=body.text("digest"),
+        arguments=body.arguments(*path, default=None),
+        anyway=body.flag("anyway"),
+        text=body.text("text"),
+        is_error=body.flag("is_error"),
+        seen=None if body.is_json else _seen(body),
+        lift=body.flag("lift"),
         fault=body.text("fault"),
         model_reads=body.flag("model_reads"),
     )
@@ -333,9 +337,6 @@ def _no_htmx(request: Request) -> str:
 
 
 # Answering a call manually: earlier results, drafts and checks, and the answer itself.
-
-
-MOST_DRAFTS = 1_000
 
 
 async def past(request: Request) -> Response:
@@ -550,9 +551,6 @@ def _name_of(where: str) -> str:
 def _step(where: str) -> str:
     """The last key of a pointer."""
     return name_of_step(where.rpartition("/")[2])
-
-
-ANYWAY = "Correct it, or select “even if it does not match the schema”."
 
 
 async def several(

@@ -51,6 +51,24 @@ from playground.web.site import Site, site_of
 
 IMAGE_HEADERS = {"Content-Disposition": "inline"}
 
+FORMS = ("curl", "python")
+FILES = {"curl": ("request.sh", "application/x-sh"), "python": ("request.py", "text/x-python")}
+
+MOST_SETTINGS = 20
+"""The maximum number of other members shown."""
+
+MOST_NAMES = 40
+"""The maximum number of tools or marked blocks named in one line."""
+
+_HOW = {
+    "changed": "was changed",
+    "added": "was added",
+    "removed": "was removed",
+    "moved": "was moved",
+}
+
+UNREAD = "One of the two bodies cannot be read, so there is no comparison."
+
 
 async def next_request(request: Request) -> Response:
     """GET or POST /sessions/ID/request?wire=: shows the next request as it would be sent now,
@@ -77,7 +95,14 @@ async def next_request(request: Request) -> Response:
 
 def drawable(shown: Preview, wire: str = "") -> NextRequest:
     """A preview in the form the templates take."""
-    return NextRequest(shown.profile.name, shown.sent, shown.notes, shown.says, shown.failed, wire)
+    return NextRequest(
+        shown.profile.name,
+        sent=shown.sent,
+        notes=shown.notes,
+        says=shown.says,
+        failed=shown.failed,
+        wire=wire,
+    )
 
 
 def _request_data(shown: Preview) -> dict[str, object]:
@@ -142,10 +167,6 @@ def _image(images: Sequence[Content], request: Request) -> Response:
 # A request as code: curl and Python, in any protocol.
 
 
-FORMS = ("curl", "python")
-FILES = {"curl": ("request.sh", "application/x-sh"), "python": ("request.py", "text/x-python")}
-
-
 async def code(request: Request) -> Response:
     """GET /sessions/ID/code?turn=&wire=&form=&file=: writes a request as curl and as Python.
     `file=1`: as a file. As JSON: `{"turn", "protocol", "curl", "python", "notes", "failed"}`.
@@ -204,16 +225,16 @@ def _shown(site: Site, session: Session, chosen: Mapping[str, str], here: str) -
     ]
     return ShownCode(
         session.id,
-        turn,
-        chosen_turn.number if chosen_turn is not None else 0,
-        [turn.number for turn in reversed(turns)],
-        wire,
-        WIRES,
-        export.protocol,
-        form,
-        forms if sent else (),
-        tuple(dict.fromkeys((*export.notes, *notes))) if sent else (),
-        failed or ("" if sent else "There is no request to show. The body is empty."),
+        turn=turn,
+        number=chosen_turn.number if chosen_turn is not None else 0,
+        turns=[turn.number for turn in reversed(turns)],
+        wire=wire,
+        wires=WIRES,
+        protocol=export.protocol,
+        form=form,
+        forms=forms if sent else (),
+        notes=tuple(dict.fromkeys((*export.notes, *notes))) if sent else (),
+        failed=failed or ("" if sent else "There is no request to show. The body is empty."),
         ahead=session.tapped is None,
     )
 
@@ -261,27 +282,18 @@ def _sent(session: Session, turn: Turn, profile: Profile) -> tuple[RequestSent, 
     key = codec(profile.protocol).key_header("$" + name, profile.quirks) if name else {}
     headers = join_headers(request.headers, profile.headers, key)
     url, body = join_url(base, request.path), request.body.decode("utf-8")
-    sent = RequestSent(turn.number, profile.protocol, request.method, url, headers, body)
+    sent = RequestSent(
+        turn.number,
+        protocol=profile.protocol,
+        method=request.method,
+        url=url,
+        headers=headers,
+        body=body,
+    )
     return sent, request.notes
 
 
 # The changes of a request from the one before it, in words: blocks, tools, tokens, cache. Pure.
-
-
-MOST_SETTINGS = 20
-"""The maximum number of other members shown."""
-
-MOST_NAMES = 40
-"""The maximum number of tools or marked blocks named in one line."""
-
-_HOW = {
-    "changed": "was changed",
-    "added": "was added",
-    "removed": "was removed",
-    "moved": "was moved",
-}
-
-UNREAD = "One of the two bodies cannot be read, so there is no comparison."
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,14 @@ MOST_BLOCKS = 100
 
 TABS = ("setup", "wire", "request", "code")
 
+LONGEST_QUERY = 200
+
+MOST_FRAMES = 120
+"""The maximum per response; the page requests more while it plays."""
+
+LONGEST_MS = 10_000
+"""The maximum time that one frame may cover, in ms of the replay clock."""
+
 
 async def show(request: Request) -> Response:
     """GET /sessions/ID?at=SEQ&column=: shows a session as a page, or folded as JSON. With `at`, the
@@ -260,9 +268,6 @@ async def column(site: Site, session_id: str) -> Response:
 # The bytes of a session: requests and responses, shown, searched and downloaded.
 
 
-LONGEST_QUERY = 200
-
-
 async def recording(request: Request) -> Response:
     """GET /sessions/ID/recordings/N?start=A&end=B: reads bytes of a recording as received. In the
     page: a page of them from `at` on, `as` text or hex, with `mark` A-B shown.
@@ -326,7 +331,15 @@ async def frames(request: Request) -> Response:
             ]
         )
     return await _below(
-        request, frames_html(site.env, session_id, number, span, frames_found, first)
+        request,
+        frames_html(
+            site.env,
+            session_id=session_id,
+            number=number,
+            span=span,
+            frames=frames_found,
+            first=first,
+        ),
     )
 
 
@@ -468,13 +481,6 @@ def _mark(request: Request, most: int) -> Span:
 
 
 # The replay: its timeline, its frames, and the page of one moment.
-
-
-MOST_FRAMES = 120
-"""The maximum per response; the page requests more while it plays."""
-
-LONGEST_MS = 10_000
-"""The maximum time that one frame may cover, in ms of the replay clock."""
 
 
 async def played(request: Request) -> Response:

@@ -44,6 +44,28 @@ STALE = "This form is out of date. Reload the page."
 Save = Callable[[Mapping[str, Any], Settings], Awaitable[Settings]]
 """Applies a change of settings in the format of docs/contract.md."""
 
+RUN_LIMITS = (
+    *("max_turns", "max_calls_per_turn", "max_parallel", *LIFTED),
+    "continue_on_error",
+)
+"""The limits that may be raised when a run is continued."""
+
+Data = Callable[[Settings], Mapping[str, Any]]
+"""Returns the change of the current settings, in the format of docs/contract.md."""
+
+Step = tuple[str, Data]
+Steps = Sequence[Step]
+
+_PARAMS = {"temperature": False, "max_tokens": True}
+
+_LIMITS = {
+    **dict.fromkeys(("max_turns", "max_calls_per_turn", "max_calls_per_answer"), True),
+    **dict.fromkeys(("max_parallel", "max_retries"), True),
+    **dict.fromkeys(("first_byte_s", "idle_s"), False),
+    **{name: field.whole for name, field in LIFTED.items()},
+}
+"""Whether each limit accepts only whole numbers."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -110,13 +132,6 @@ async def changed(body: Body, shown: Settings, now: Settings, save: Save) -> Out
     return Outcome(settings, refused)
 
 
-RUN_LIMITS = (
-    *("max_turns", "max_calls_per_turn", "max_parallel", *LIFTED),
-    "continue_on_error",
-)
-"""The limits that may be raised when a run is continued."""
-
-
 def limits_along(body: Body) -> Mapping[str, Any]:
     """The limits sent with Continue, in the format of docs/contract.md; BadInput for other fields,
     because ignoring them silently would mislead."""
@@ -133,22 +148,6 @@ def limits_along(body: Body) -> Mapping[str, Any]:
     if "continue_on_error" in body.data:
         limits["continue_on_error"] = body.flag("continue_on_error")
     return limits
-
-
-Data = Callable[[Settings], Mapping[str, Any]]
-"""Returns the change of the current settings, in the format of docs/contract.md."""
-
-Step = tuple[str, Data]
-Steps = Sequence[Step]
-
-_PARAMS = {"temperature": False, "max_tokens": True}
-_LIMITS = {
-    **dict.fromkeys(("max_turns", "max_calls_per_turn", "max_calls_per_answer"), True),
-    **dict.fromkeys(("max_parallel", "max_retries"), True),
-    **dict.fromkeys(("first_byte_s", "idle_s"), False),
-    **{name: field.whole for name, field in LIFTED.items()},
-}
-"""Whether each limit accepts only whole numbers."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,17 @@ from playground.schema.form import fields, form_of
 from playground.store.log import PastResult
 from playground.web.session.wire_view import NAMES, SHORT_NAMES, NextRequest, ShownCode
 
+MANY_TOOLS = 20
+"""A longer list is searchable and grouped."""
+
+EFFORTS = ("", "low", "medium", "high")
+
+PARAMS = ("temperature", "max_tokens", "thinking")
+"""The parameters with fields of their own; the others share one, as JSON."""
+
+SHOWN_OF_RESULT = 300
+"""Characters of a past result shown in the list; choosing it inserts the whole."""
+
 
 @dataclass(frozen=True)
 class Surroundings:
@@ -175,15 +186,6 @@ def request_sent(env: Environment, request: RequestSent) -> str:
 # what it shows.
 
 
-MANY_TOOLS = 20
-"""A longer list is searchable and grouped."""
-
-EFFORTS = ("", "low", "medium", "high")
-
-PARAMS = ("temperature", "max_tokens", "thinking")
-"""The parameters with fields of their own; the others share one, as JSON."""
-
-
 @dataclass(frozen=True)
 class SetupForm:
     """By field name: texts, ticks, and lists of tools."""
@@ -304,9 +306,6 @@ def refused_fields(env: Environment, refused: Mapping[str, str]) -> str:
 
 # The panel for a manual answer: earlier results, similar calls, a check of the text ------------
 # Drawn when the user opens it, and not part of a block, because it depends on other sessions.
-
-SHOWN_OF_RESULT = 300
-"""Characters of a past result shown in the list; choosing it inserts the whole."""
 
 
 @dataclass(frozen=True)

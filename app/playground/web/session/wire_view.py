@@ -42,6 +42,19 @@ _ESCAPE_AT_END = re.compile(r"(\\+)(?:u[0-9A-Fa-f]{0,3})?\Z")
 _KEPT = 80
 _WIDTH = 48
 
+PAGE = 4096
+"""Bytes shown per page."""
+
+FRAMES = 200
+HITS = 50
+LINE = 8
+AROUND = 40
+
+Kind = Literal["", "masked", "hit"]
+Span = tuple[int, int]
+
+_NONE = "Not found in the bytes:"
+
 
 @dataclass(frozen=True)
 class NextRequest:
@@ -229,17 +242,6 @@ def code_fragment(env: Environment, shown: ShownCode) -> str:
 # The bytes of a recording: a page as text or hex, single frames, and text matches.
 
 
-PAGE = 4096
-"""Bytes shown per page."""
-FRAMES = 200
-HITS = 50
-LINE = 8
-AROUND = 40
-
-Kind = Literal["", "masked", "hit"]
-Span = tuple[int, int]
-
-
 @dataclass(frozen=True)
 class MarkedText:
     """A run of bytes as text; `size` is its length in bytes."""
@@ -332,7 +334,17 @@ def raw(
     shown = data[at:to]
     copied = shown.hex(" ") if as_hex else shown.decode("utf-8", "backslashreplace")
     return Raw(
-        number, start, end, at, to, as_hex, inside, hit, pieces, lines if as_hex else (), copied
+        number,
+        start=start,
+        end=end,
+        at=at,
+        to=to,
+        hex=as_hex,
+        masked=inside,
+        hit=hit,
+        pieces=pieces,
+        lines=lines if as_hex else (),
+        copied=copied,
     )
 
 
@@ -440,14 +452,21 @@ def _hit(number: int, data: bytes, start: int, end: int, wire: WireRows) -> Byte
         row = wire.sections[number - 1].at(start)
         if row is not None:
             place, row_start, row_end = row.number, row.start, max(row.end, end)
-    return ByteMatch(number, start, end, texts[0], texts[1], texts[2], place, row_start, row_end)
+    return ByteMatch(
+        number,
+        start=start,
+        end=end,
+        before=texts[0],
+        text=texts[1],
+        after=texts[2],
+        row=place,
+        row_start=row_start,
+        row_end=row_end,
+    )
 
 
 def _decoded(data: bytes) -> str:
     return data.decode("utf-8", "replace").replace("\ufffd", "")
-
-
-_NONE = "Not found in the bytes:"
 
 
 def matches_html(env: Environment, session_id: str, text: str, hits: Sequence[ByteMatch]) -> str:

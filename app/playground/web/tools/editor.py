@@ -51,6 +51,27 @@ FACES = ("form", "json", "python")
 
 START = '{\n  "type": "object",\n  "properties": {},\n  "required": []\n}'
 
+_OFF: tuple[Write, Read] = (lambda value: "on" if value is False else "", lambda text: False)
+_TICKED = ("is_error", "private", "fresh")
+
+MOST_FIRST = 6
+
+MOST_ROWS = 400
+"""The limit of the form tab. Each row has up to 13 fields, and a request at most 5,000."""
+
+_ROW_FIELD = re.compile(r"[0-9]{1,4}\.[a-z]{1,20}")
+
+_SAY_SOMETHING = ("takes", "method", "timeout_s", "answered_by")
+"""Fields with a default if they were not sent."""
+
+MOST_COUNTED = 4096
+
+MOST_PLACES = 10
+"""The limit of a mock's results; more would add nothing."""
+
+_counted: dict[str, int] = {}
+"""Hints by a tool's saved state; the list of tools requests all of them."""
+
 
 @dataclass(frozen=True)
 class ToolForm:
@@ -365,8 +386,6 @@ RESULTS: Mapping[str, Read] = {"text": lambda text: text, "json": _json_value}
 _LINE: tuple[Write, Read] = (_text, str.strip)
 _NUMBER: tuple[Write, Read] = (_number_text, _any_number)
 _TICK: tuple[Write, Read] = (_tick_text, lambda text: True)
-_OFF: tuple[Write, Read] = (lambda value: "on" if value is False else "", lambda text: False)
-_TICKED = ("is_error", "private", "fresh")
 
 FIELDS: Mapping[str, Mapping[str, tuple[str, Write, Read]]] = {
     "mock": {
@@ -400,9 +419,6 @@ FIELDS: Mapping[str, Mapping[str, tuple[str, Write, Read]]] = {
 
 
 # The page's data about the tool in the editor.
-
-
-MOST_FIRST = 6
 
 
 @dataclass(frozen=True)
@@ -536,12 +552,6 @@ def _row_id(root: OutlineRow, steps: tuple[str, ...]) -> str:
 # Parsing the input.
 
 
-MOST_ROWS = 400
-"""The limit of the form tab. Each row has up to 13 fields, and a request at most 5,000."""
-
-_ROW_FIELD = re.compile(r"[0-9]{1,4}\.[a-z]{1,20}")
-
-
 @dataclass(frozen=True)
 class TypedTool:
     """`schema` is None if the edited tab is invalid, `tool` if anything is; `errors` then says why,
@@ -574,10 +584,6 @@ def checked(form: ToolForm, tool: Tool | None) -> TypedTool:
     if tool is not None:
         return TypedTool(form, schema=dict(tool.parameters), tool=tool)
     return _checked(_with_schema(TypedTool(form)))
-
-
-_SAY_SOMETHING = ("takes", "method", "timeout_s", "answered_by")
-"""Fields with a default if they were not sent."""
 
 
 def _with_schema(was: TypedTool) -> TypedTool:
@@ -735,12 +741,6 @@ def _keep_typed_text(text: str, schema: Mapping[str, Any]) -> str:
 # The findings about the tool in the editor: lint, which providers accept it, how it is sent.
 
 
-MOST_COUNTED = 4096
-
-MOST_PLACES = 10
-"""The limit of a mock's results; more would add nothing."""
-
-
 async def judged(typed: TypedTool) -> Judged:
     """Checks the input, outside the event loop: a schema may be large."""
     if typed.tool is None:
@@ -791,10 +791,6 @@ async def hints(
         del _counted[next(iter(_counted))]
     tokens = {name: known.get(text, 0) for name, text in texts.items()}
     return {name: count for name, count in tokens.items() if count}, len(counted) == len(new)
-
-
-_counted: dict[str, int] = {}
-"""Hints by a tool's saved state; the list of tools requests all of them."""
 
 
 def _hints(text: str) -> int:

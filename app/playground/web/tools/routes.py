@@ -67,7 +67,6 @@ MOST_AT_ONCE = 40
 
 TABS = ("try", "wire", "history")
 
-
 MISTAKE = Tool(
     "book_table",
     "Book a table in a restaurant for a number of guests; returns the number of the booking.",
@@ -82,6 +81,8 @@ MISTAKE = Tool(
     },
 )
 """The tool of a demo: its schema cannot be satisfied by any call."""
+
+MOST_NAMES = 500
 
 
 async def tools(request: Request) -> Response:
@@ -313,9 +314,6 @@ async def _with_list(request: Request, around: Around, most: int | None) -> Arou
 
 
 # Tools as files: one, a group or all, in any export format.
-
-
-MOST_NAMES = 500
 
 
 async def export(request: Request) -> Response:

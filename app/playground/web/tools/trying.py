@@ -43,6 +43,9 @@ WAIT_S = 20.0
 LOOKS = ("form", "json", "sample", "past", "over", "look", "check")
 """Values of `do` besides run, anyway and answer: they redraw the arguments."""
 
+NEW = "Give the tool a name to try it here."
+BROKEN = "This is not a valid tool yet. Fix the errors to try it."
+
 
 async def run(request: Request) -> Response:
     """POST /tools/try: runs a tool outside of any session, or performs the action `do` of the
@@ -315,10 +318,6 @@ def text_of(tool: Tool, typed: TypedArguments) -> tuple[str, tuple[Problem, ...]
         return typed.text, ()
     read = value_of(schema_of(tool), typed.form)
     return read.text, read.problems
-
-
-NEW = "Give the tool a name to try it here."
-BROKEN = "This is not a valid tool yet. Fix the errors to try it."
 
 
 async def first_panel(site: Site, tool: Tool | None, name: str = "") -> TryPanel:

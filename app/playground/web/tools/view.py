@@ -42,6 +42,15 @@ FIXES = {
     "rename": "use the property name",
 }
 
+GONE = "gone"
+
+Held = Mapping[str, str] | None
+"""The state of a rule's binding: "same", "changed", "new" or "gone" by tool name."""
+
+WORDS = {"run": "runs", "answer": "answered by rule", "deny": "denied", "stop": "stops the run"}
+
+Mode = Literal["form", "json"]
+
 
 @dataclass(frozen=True)
 class Around:
@@ -185,9 +194,6 @@ def history(versions: Sequence[Version]) -> list[Saved]:
     return versions_shown
 
 
-GONE = "gone"
-
-
 def state_of(entry: LibraryEntry | None) -> str:
     """A fingerprint of the saved tool; GONE if there is none."""
     if entry is None:
@@ -215,12 +221,6 @@ def tool_text(tool: Tool) -> str:
 
 # "When called": how a tool's calls are decided without asking, by the rules for all sessions; a
 # session may have rules of its own.
-
-
-Held = Mapping[str, str] | None
-"""The state of a rule's binding: "same", "changed", "new" or "gone" by tool name."""
-
-WORDS = {"run": "runs", "answer": "answered by rule", "deny": "denied", "stop": "stops the run"}
 
 
 @dataclass(frozen=True)
@@ -267,7 +267,14 @@ def when_called(tool: Tool, rules: Sequence[Rule], held: Sequence[Held]) -> When
         return When(tool.name, before=first.sentence if first else "", choices=when.choices)
     before = first.sentence if first is not None and first is not rule else ""
     stale = _asks_again(tool, rule, held[rules.index(rule)])
-    return When(tool.name, rule.action, rule.text, stale, before, when.choices)
+    return When(
+        tool.name,
+        action=rule.action,
+        text=rule.text,
+        stale=stale,
+        before=before,
+        choices=when.choices,
+    )
 
 
 def _asks_again(tool: Tool, rule: Rule, held: Held) -> bool:
@@ -294,9 +301,6 @@ def drawn_when(env: Environment, when: When) -> str:
 
 
 # The panel that tries a tool: what would run, its arguments, and the result.
-
-
-Mode = Literal["form", "json"]
 
 
 @dataclass(frozen=True)
