@@ -567,9 +567,9 @@ async def test_a_deleted_session_takes_no_prompt_until_it_is_restored(
         ("/rename", {"title": "other"}),
         ("/calls/1.0/decision", {"decision": "run", "digest": "x"}),
     ):
-        assert "restore" in (await posted(script, here + path, body, 409))["error"]
+        assert "Restore" in (await posted(script, here + path, body, 409))["error"]
     (one,) = await posted(script, here + "/decisions", [{"call": "1.0", "decision": "deny"}])
-    assert "restore" in one["error"]
+    assert "Restore" in one["error"]
     await posted(script, here + "/restore", {}, 200)
     await posted(script, here + "/prompts", {"text": "hi"}, 202)
 

@@ -145,7 +145,7 @@ def _request_note(tool: Tool, arguments: str) -> Problem:
     except PlaygroundError as error:
         return Problem("note", f"This call would fail: {error}")
     except ValueError:  # invalid arguments, which the check reports
-        return Problem("note", "The request is shown when the arguments are valid.")
+        return Problem("note", "The request is built when the arguments are valid.")
     styled = {
         parameter.name.lower()
         for parameter in parameters_of(tool.config)

@@ -197,7 +197,7 @@ async def test_other_models_are_asked_from_a_session(
         ({"text": ASKED, "models": []}, "1 to 4"),
         ({"text": ASKED, "models": TWO * 3}, "1 to 4"),
         ({"text": ASKED, "models": TWO * 2, "beside": True}, "1 to 3"),
-        ({"text": " ", "models": TWO}, "needs some text"),
+        ({"text": " ", "models": TWO}, "needs text"),
         ({"text": ASKED, "models": ["simulator"]}, "list of settings"),
         ({"text": ASKED, "models": [TWO[0], {"profile": "nobody"}]}, "Model 2: "),
         ({"text": ASKED, "models": TWO, "settings": []}, "must be an object"),

@@ -415,4 +415,4 @@ async def test_a_run_is_shared_with_what_stands_below_it(engine: Engine) -> None
         assert "Look in b." not in told["text"]
     shown = words(await here.page(f"{path}/share?as=html"))
     assert "1 more session" in shown
-    assert "Beside what an agent did beside it" in shown
+    assert "side sessions: its sub-agents and side requests" in shown

@@ -30,10 +30,10 @@ async def tried(script: httpx.AsyncClient, what: Any) -> str:
 
 
 async def test_saved_it_goes_there_and_nowhere_else(script: httpx.AsyncClient) -> None:
-    assert "it is not confirmed for http://127.0.0.1:1:" in await tried(script, tool("a", 1))
+    assert "it is not confirmed for http://127.0.0.1:1." in await tried(script, tool("a", 1))
     assert (await script.post("/tools", json=tool("a", 1))).status_code == 201
     assert "was not sent" not in await tried(script, "a")
-    assert "it is not confirmed for http://127.0.0.1:2:" in await tried(script, tool("a", 2))
+    assert "it is not confirmed for http://127.0.0.1:2." in await tried(script, tool("a", 2))
 
 
 async def test_a_key_of_a_provider_is_not_let_go_by_a_tool(script: httpx.AsyncClient) -> None:
