@@ -18,6 +18,7 @@ from playground.core.rules import (
     rule_text,
     rules_from_flags,
     unbound,
+    unread_rule,
 )
 from playground.core.session import Call
 from playground.core.tools import Tool
@@ -260,3 +261,21 @@ def test_precedence_is_deny_answer_allow_ask(
 ) -> None:
     found = first_match(rules_from_flags(allow, deny, answer), CALL)
     assert (found.action if found else None) == action
+
+
+UNREAD = ['{"a": 1', "x", '{"a": 1e99999999999999999999}', '{"a":' * 201 + "1" + "}" * 201]
+ABOUT_A = Rule("docs", "deny", when={"/a": 1})
+
+
+@pytest.mark.parametrize("arguments", UNREAD, ids=["cut", "word", "number", "deep"])
+def test_rule_that_cannot_tell_is_found(arguments: str) -> None:
+    call = made(DOCS, arguments)
+    assert unread_rule([Rule("docs", "run", when={"/a": 2}), ABOUT_A], call) is ABOUT_A
+    assert unread_rule([Rule("docs", "run"), ABOUT_A], call) is None
+    assert unread_rule([ABOUT_A], made(MAIL, arguments)) is None
+    assert unread_rule([replace(ABOUT_A, action="run")], call) is None
+
+
+@pytest.mark.parametrize("arguments", ["", " ", "{}", "null", '{"a": 2}'])
+def test_rule_that_can_tell_is_not(arguments: str) -> None:
+    assert unread_rule([ABOUT_A], made(DOCS, arguments)) is None

@@ -38,6 +38,7 @@ from playground.tap.recording import AgentSessions
 from playground.tap.relay import Exchange
 from tests.engine.unwritable import FullDisk
 from tests.engines import events_of, run_engine
+from tests.protocols.answers import AnswerPart, body
 from tests.tap.agent import KIND, UPSTREAM, FakeAgent, end, made, worked
 
 pytestmark = pytest.mark.anyio
@@ -168,7 +169,29 @@ async def test_a_rule_for_one_tool_keeps_back_no_other(tmp_path: Path) -> None:
         tools = await _tools(engine, agent)
         await engine.rules.put(ALWAYS, [Rule("Read", "deny", text="No.")], tools)
         got = await begun_to_end(await agent.ask("List."), BASH, READ)
-        assert names(await asyncio.wait_for(got, 20)) == ["Bash"]
+        assert names(await asyncio.wait_for(got, 20)) == ["Bash"] @ pytest.mark.parametrize(
+            "arguments", ['{"path":"/etc/x","x":%s}', '{"path":"/etc/x","x":%s']
+        )
+
+
+@pytest.mark.parametrize("action", ["deny", "ask", "stop"])
+async def test_arguments_that_a_rule_cannot_read_wait(
+    tmp_path: Path, action: Any, arguments: str
+) -> None:
+    """An agent may read what is nested deeper than this program reads, or broken."""
+    answer = body("anthropic", [AnswerPart("call", arguments % ("[" * 250 + "]" * 250), "Read")])
+    async with stopping(tmp_path, "nothing") as (engine, agent):
+        rule = Rule("Read", action, when={"/path": {"prefix": "/etc/"}})
+        await engine.rules.put(ALWAYS, [rule], await _tools(engine, agent))
+        exchange = await agent.ask("List.")
+        exchange.answered(200, [(b"content-type", b"text/event-stream")])
+        got = await exchange.pass_on(answer)
+        ending = asyncio.create_task(end(exchange))
+        session = await waiting(engine, agent, 1)
+        (call,) = session.waiting
+        assert "The arguments cannot be read, so the rule" in call.asks
+        await decide(engine, session, call.id, "deny")
+        assert b"/etc/" not in got + await asyncio.wait_for(ending, 20)
 
 
 async def test_every_call_waits_also_behind_a_rule_that_runs_it(tmp_path: Path) -> None:

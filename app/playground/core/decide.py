@@ -42,7 +42,7 @@ from playground.core.limits import (
 )
 from playground.core.messages import cannot_go_back
 from playground.core.reducer import apply
-from playground.core.rules import Rule, first_match, unbound
+from playground.core.rules import Rule, first_match, unbound, unread_rule
 from playground.core.session import Call, Prompt, Session, Standing, Turn
 from playground.core.tools import ToolChoice, ToolResult, text_result
 
@@ -160,7 +160,8 @@ def _for_agent(
     elif turn.received.stop_at != "unruled":
         for call in standing.of("waiting"):
             rule = first_match(rules, call)
-            if call.id not in events and (rule is None or rule.action == "run"):
+            passes = rule is None or rule.action == "run"
+            if call.id not in events and passes and unread_rule(rules, call) is None:
                 events[call.id] = CallDecided(
                     *(call.id, "run", "rule", AT_AGENT, call.digest), anyway=True, where="agent"
                 )
@@ -345,6 +346,9 @@ def asks(
     matches, or the matching one decides."""
     checked_call = replace(call, problems=checked.problems, code=checked.code)
     rule = first_match(rules, checked_call)
+    passes = session.tapped is not None and (rule is None or rule.action == "run")
+    if passes and (unread := unread_rule(rules, checked_call)) is not None:
+        return f"The arguments cannot be read, so the rule “{unread.sentence}” asks."
     if rule is None:
         return ""
     if rule.action == "ask":

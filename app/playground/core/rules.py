@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import unquote
 
-from playground.core.arguments import all_hold, steps_of, value_at, values_of
+from playground.core.arguments import ABSENT, all_hold, steps_of, value_at, values_of
 from playground.core.faults import FAULTS
 from playground.core.serialization import to_data
 from playground.core.session import Call
@@ -86,6 +86,22 @@ def first_match(rules: Iterable[Rule], call: Call) -> Rule | None:
         if rule.when and values is _UNREAD:  # parsed once for all rules
             values = values_of(call.arguments)
         if _fits(rule, values):
+            return rule
+    return None
+
+
+def unread_rule(rules: Iterable[Rule], call: Call) -> Rule | None:
+    """The first rule that may keep `call` from running, if its tests cannot tell: the arguments
+    are no JSON that this program reads, but an agent may read them. None if a rule before it
+    applies."""
+    if not call.arguments.strip() or values_of(call.arguments) is not ABSENT:
+        return None
+    for rule in rules:
+        if not _meets(rule, call):
+            continue
+        if not rule.when:
+            return None
+        if rule.action != "run":
             return rule
     return None
 

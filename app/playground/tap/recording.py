@@ -33,7 +33,7 @@ from playground.core.events import (
     Tapped,
     TurnDropped,
 )
-from playground.core.json_values import load_json
+from playground.core.json_values import MOST_DEEP, load_json
 from playground.core.session import Session, Turn
 from playground.core.settings import Protocol, Settings
 from playground.engine.engine import Engine
@@ -101,8 +101,8 @@ NOT_FOLLOWED = (
 
 UNREADABLE = (
     "This tap holds calls, but the request cannot be read: it is not a JSON object in UTF-8, is "
-    "larger than 64 MiB, or has a compression other than gzip. It was not sent. Let the agent "
-    "send plain JSON, or let the tap stop at nothing."
+    f"nested deeper than {MOST_DEEP} levels, is larger than 64 MiB, or has a compression other "
+    "than gzip. It was not sent. Let the agent send plain JSON, or let the tap stop at nothing."
 )
 
 MUCH = 512 * 1024
@@ -280,7 +280,7 @@ class AgentSessions:
             yield live
 
     async def _read(self, request: AgentRequest, protocol: Protocol) -> ReadRequest | None:
-        """None if the body is too large, or not a JSON object in UTF-8."""
+        """None if the body is too large, nested too deep, or not a JSON object in UTF-8."""
         if request.body is None:
             return None
         return await self._aside(request.body, self._read_now, request, protocol)
