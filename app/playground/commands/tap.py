@@ -272,7 +272,11 @@ def find_or_start(db: Path, port: int | None, idle_s: float) -> LocalServer:
             started = _start(db, port, idle_s, log)
         elif owner is None and started is not None and started.poll() is not None:
             raise PlaygroundError(f"The server did not start: {_read_last_line(log)}")
-        elif owner is not None and time.monotonic() > begun + BUSY_S:
+        elif (
+            owner is not None
+            and (started is None or owner.pid != started.pid)
+            and time.monotonic() > begun + BUSY_S
+        ):
             raise busy_error(db, owner)  # not a server that is about to publish its address
         if time.monotonic() > begun + START_S:
             raise PlaygroundError(f"The server does not answer. See {log}.")
