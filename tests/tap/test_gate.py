@@ -389,7 +389,17 @@ async def test_no_call_reaches_an_agent_before_its_decision(
             await play(agent, made)
 
 
-@pytest.mark.parametrize("data", [None, b"[]", b"{", b"\xff", b'\xef\xbb\xbf{"messages": []}'])
+DEEP = b'{"messages": [], "a": ' + b"[" * 200 + b"]" * 200 + b"}"
+UNREADABLE = [
+    None,
+    b"[]",
+    b"{",
+    b"\xff",
+    b'\xef\xbb\xbf{"messages": []}',
+    DEEP,
+] @ pytest.mark.parametrize("data", UNREADABLE)
+
+
 async def test_a_request_that_cannot_be_read_is_refused_where_calls_are_held(
     data: bytes | None,
 ) -> None:
