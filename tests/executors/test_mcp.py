@@ -371,6 +371,8 @@ async def test_numbers_that_lose_digits_are_told_and_endless_ones_refused(standi
     note = await standing.checked("add", '{"a": 0.1234567890123456789, "b": 1.50}')
     assert [problem.kind for problem in note.problems] == ["note"]
     assert "0.1234567890123456789 is passed" in note.problems[0].message
+    tiny = await standing.checked("add", '{"a": 1e-99999999999999999999, "b": 1}')
+    assert "1e-99999999999999999999 is passed to the server as 0.0." in str(tiny.problems)
     refused = await standing.run("add", '{"a": 1e999, "b": 1}')
     assert refused.is_error
     assert "Nothing was run" in refused.text

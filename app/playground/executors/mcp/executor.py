@@ -14,7 +14,7 @@ import math
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 
 from playground.core.errors import BadInput
 from playground.core.events import Problem
@@ -362,12 +362,16 @@ def _inexact(arguments: str) -> list[str]:
         words = float_words(arguments)
     except ValueError:
         return []
-    lost = [
-        word
-        for word in words
-        if math.isfinite(float(word)) and Decimal(repr(float(word))) != Decimal(word)
-    ]
+    lost = list(filter(_loses_digits, words))
     return [f"{word} is passed to the server as {float(word)!r}." for word in lost[:5]]
+
+
+def _loses_digits(word: str) -> bool:
+    value = float(word)
+    try:
+        return math.isfinite(value) and Decimal(repr(value)) != Decimal(word)
+    except InvalidOperation:  # its exponent is beyond those of a Decimal
+        return True
 
 
 def _endless(arguments: str) -> bool:
