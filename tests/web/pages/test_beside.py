@@ -57,7 +57,7 @@ async def test_the_page_frames_each_session(
     assert stream is not None
     assert in_query(stream[1].replace("&amp;", "&")) == ids
     assert "Session nobody no longer exists" in told.text
-    assert "not to 1: decide its waiting calls first" in told.text
+    assert "not sent to 1: decide its waiting calls first" in told.text
     assert (await page.get("/compare?session=nobody&view=live")).status_code == 404
     many = "&".join(f"session={n}" for n in range(5))
     assert "At most 4" in (await page.get(f"/compare?{many}&view=live")).text
