@@ -81,6 +81,15 @@ REASONS = (
 WHOLE = [(b"content-type", b"application/json")]
 
 UNREAD_RESULTS = ("rewritten", "behind a word of its user", "of no known call", "changed")
+DEEP = b'{"messages": [], "a": ' + b"[" * 200 + b"]" * 200 + b"}"
+UNREADABLE = [
+    None,
+    b"[]",
+    b"{",
+    b"\xff",
+    b'\xef\xbb\xbf{"messages": []}',
+    DEEP,
+]
 
 
 @dataclass(frozen=True)
@@ -389,17 +398,7 @@ async def test_no_call_reaches_an_agent_before_its_decision(
             await play(agent, made)
 
 
-DEEP = b'{"messages": [], "a": ' + b"[" * 200 + b"]" * 200 + b"}"
-UNREADABLE = [
-    None,
-    b"[]",
-    b"{",
-    b"\xff",
-    b'\xef\xbb\xbf{"messages": []}',
-    DEEP,
-] @ pytest.mark.parametrize("data", UNREADABLE)
-
-
+@pytest.mark.parametrize("data", UNREADABLE)
 async def test_a_request_that_cannot_be_read_is_refused_where_calls_are_held(
     data: bytes | None,
 ) -> None:
