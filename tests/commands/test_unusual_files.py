@@ -50,7 +50,7 @@ def test_a_device_that_never_ends_is_read_up_to_a_size() -> None:
 
 @pytest.mark.timeout(20)
 def test_a_pipe_is_read_unless_only_plain_files_are(pipe: Path) -> None:
-    with pytest.raises(OSError, match="not a plain file"):
+    with pytest.raises(OSError, match="not a regular file"):
         config.read_file(pipe, MIB, plain=True)
     read_end, write_end = os.pipe()
     with os.fdopen(write_end, "wb") as writer:

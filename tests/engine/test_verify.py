@@ -190,6 +190,24 @@ async def test_whatever_was_changed_is_found(engine: Engine) -> None:
     assert (await found_in(engine.database, mending=True))[1] == []
 
 
+async def test_wording_of_an_older_version_is_no_difference(engine: Engine) -> None:
+    reworded = "UPDATE events SET body = json_set(body, '$.message', 'Worded otherwise.')"
+    recoded = "UPDATE events SET body = json_set(body, '$.code', 'another') WHERE kind = 'warned'"
+    for prompt in ("[[fault:utf8-invalid]] hello", "[[fault:error-mid]] hello"):
+        session_id = await create_session(engine)
+        await engine.runner.prompt(session_id, prompt)
+        await wait_while_running(engine, session_id)
+    path = engine.database.path
+    written(path, f"{reworded} WHERE kind IN ('warned', 'response_failed')")
+    kinds = await engine.database.rows(
+        "SELECT DISTINCT kind FROM events WHERE body LIKE '%Worded otherwise.%' ORDER BY kind"
+    )
+    assert [kind for (kind,) in kinds] == ["response_failed", "warned"]
+    assert (await found_in(engine.database))[1] == []
+    written(path, recoded)
+    assert any("code is" in problem.line for problem in (await found_in(engine.database))[1])
+
+
 async def test_a_request_whose_bytes_changed_is_found(engine: Engine) -> None:
     one = await create_session(engine, system="Be brief. " * 300)
     await engine.runner.prompt(one, "hello")
