@@ -214,24 +214,24 @@ class Work:
     ) -> bool:
         """Whether the agent did its work, after which the file holds `text`; what it said goes to
         the terminal. It may take `more_s` seconds longer."""
-        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        stored_data = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         own = {"HOME": str(self.folder / "home"), "TERM": "dumb", "NO_COLOR": "1"}
         try:
             ran = subprocess.run(
                 command,
                 cwd=self.folder / "work",
-                env={**kept, **own, **environ},
+                env={**stored_data, **own, **environ},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
                 timeout=LONGEST_S + more_s,
             )
-            code, said = str(ran.returncode), ran.stdout
+            code, message = str(ran.returncode), ran.stdout
         except subprocess.TimeoutExpired as error:
-            code, said = "none, for it took too long", str(error.stdout or "")
+            code, message = "none, for it took too long", str(error.stdout or "")
         done = (self.folder / "work" / FILE).read_text() == text
-        last = "\n  ".join(said.strip().splitlines()[-3:])
+        last = "\n  ".join(message.strip().splitlines()[-3:])
         print(f"{name}: {'done' if done else 'NOT DONE'}, exit code {code}\n  {last}", flush=True)
         return done and code == "0"
 
@@ -461,8 +461,8 @@ def tried_through_a_tap(
         print(f"  requests with stream: false: {whole} of {len(bodies)}")
         for session in sessions:
             calls = ", ".join(f"{call['name']} {call['status']}" for call in session["calls"])
-            told = f"{session['state']}, {session['turns']} turns; calls: {calls or 'none'}"
-            print(f"  session: {told}; {session['text']!r}", flush=True)
+            output = f"{session['state']}, {session['turns']} turns; calls: {calls or 'none'}"
+            print(f"  session: {output}; {session['text']!r}", flush=True)
         wanted = ("found nothing in it", 1) if results else ("Done", 2)
         was_told = any(
             wanted[0] in session["text"]

@@ -217,14 +217,14 @@ def slow(at: Place, delay_s: float) -> None:
     path.write_text(json.dumps(spec))
 
 
-def judged(name: str, at: Place, told: Told, runs: int, most_unknown: int) -> list[str]:
+def judged(name: str, at: Place, output: Told, runs: int, most_unknown: int) -> list[str]:
     """What is wrong with a batch that lost a worker."""
-    outcomes, counts = told.outcomes(), at.counts()
+    outcomes, counts = output.outcomes(), at.counts()
     twice = [case for case, count in counts.items() if count > 1]
     print(
         f"{name:7}{sum(outcomes.values())} of {runs} rows: {outcomes['passed']} passed,"
         f" {outcomes['unknown']} unknown (at most {most_unknown});"
-        f" {sum(counts.values())} asked for, {len(twice)} of them twice; {told.seconds:.0f} s"
+        f" {sum(counts.values())} asked for, {len(twice)} of them twice; {output.seconds:.0f} s"
     )
     wrong = [f"{name}: made twice: {', '.join(twice[:9])}"] if twice else []
     wrong += [f"{name}: rows are missing"] if sum(outcomes.values()) != runs else []
@@ -247,21 +247,21 @@ def kill(runs: int, *, nanny: bool = False) -> list[str]:
 
         engine = f"tcp://127.0.0.1:{asks}"
         words = ("spec.json", "--db", "bench.db", "--engine", engine)
-        told = batch(at, *words, after=runs // 3, act=act)
-        return judged("nanny" if nanny else "kill", at, told, runs, THREADS)
+        output = batch(at, *words, after=runs // 3, act=act)
+        return judged("nanny" if nanny else "kill", at, output, runs, THREADS)
 
 
 def children(pid: int) -> list[int]:
     """The worker below a nanny: of its children the one that was spawned."""
     below = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
-    found = [
+    matches = [
         int(child)
         for some in below
         for child in some
         if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
     ]
-    assert found, "the nanny has no worker"
-    return found
+    assert matches, "the nanny has no worker"
+    return matches
 
 
 def stall(runs: int, ttl_s: float = 0.0) -> list[str]:
@@ -282,12 +282,12 @@ def stall(runs: int, ttl_s: float = 0.0) -> list[str]:
 
         engine = f"tcp://127.0.0.1:{asks}"
         words = ("spec.json", "--db", "bench.db", "--engine", engine)
-        told = batch(at, *words, after=runs // 3, act=act)
+        output = batch(at, *words, after=runs // 3, act=act)
         for relay in (out, back):
             relay.open.wait(STALL_S)
         time.sleep(5)  # what the worker had goes on, and is counted
         name = f"stall {ttl_s:.0f}s" if ttl_s else "stall"
-        return judged(name, at, told, runs, THREADS)
+        return judged(name, at, output, runs, THREADS)
 
 
 def equal() -> list[str]:
@@ -296,31 +296,33 @@ def equal() -> list[str]:
             batch(at, "builtin", "--db", db, "--seed", "7", *words)
             for db, words in (("here.db", ()), ("there.db", ("--engine", "local:2")))
         )
-        one, other = (without_times(told.ended) for told in (here, there))
+        item, other = (without_times(output.ended) for output in (here, there))
         runs = [
-            sorted(json.dumps(without_times(line)) for line in told.lines[1:-1])
-            for told in (here, there)
+            sorted(json.dumps(without_times(line)) for line in output.lines[1:-1])
+            for output in (here, there)
         ]
         print(
             f"equal  {here.ended['runs']} runs of the built-in suite: the report is"
-            f" {'equal' if one == other else 'ANOTHER'}, the runs are"
+            f" {'equal' if item == other else 'ANOTHER'}, the runs are"
             f" {'equal' if runs[0] == runs[1] else 'OTHERS'}"
         )
-        wrong = differences(one, other)
+        wrong = differences(item, other)
         for ours, theirs in zip(*runs, strict=True):
             wrong += differences(json.loads(ours), json.loads(theirs))
         return [f"equal: {each}" for each in wrong]
 
 
-def differences(one: Any, other: Any, at: str = "") -> list[str]:
+def differences(item: Any, other: Any, at: str = "") -> list[str]:
     """Where two values of JSON are not the same."""
-    match one, other:
+    match item, other:
         case dict(), dict():
-            pairs = [(str(key), one.get(key), other.get(key)) for key in one | other]
-        case list(), list() if len(one) == len(other):
-            pairs = [(str(place), *both) for place, both in enumerate(zip(one, other, strict=True))]
+            pairs = [(str(key), item.get(key), other.get(key)) for key in item | other]
+        case list(), list() if len(item) == len(other):
+            pairs = [
+                (str(place), *both) for place, both in enumerate(zip(item, other, strict=True))
+            ]
         case _:
-            return [] if one == other else [f"{at}: {str(one)[:99]} and {str(other)[:99]}"]
+            return [] if item == other else [f"{at}: {str(item)[:99]} and {str(other)[:99]}"]
     return [
         each for key, ours, theirs in pairs for each in differences(ours, theirs, f"{at}/{key}")
     ]
@@ -341,10 +343,10 @@ def rate(runs: int) -> list[str]:
         for workers in (1, 2, 4):
             db = f"rate-{workers}.db"
             (at.folder / db).write_bytes((at.folder / "bench.db").read_bytes())
-            told = batch(at, "spec.json", "--db", db, "--engine", f"local:{workers}")
-            passed = told.outcomes()["passed"]
+            output = batch(at, "spec.json", "--db", db, "--engine", f"local:{workers}")
+            passed = output.outcomes()["passed"]
             print(
-                f"rate   local:{workers}: {passed / told.seconds:.1f} runs/s, {passed} of {runs}"
+                f"rate   local:{workers}: {passed / output.seconds:.1f} runs/s, {passed} of {runs}"
                 " passed, 8 threads each, a tool of 1 s"
             )
     return []

@@ -174,7 +174,7 @@ class Place:
 
     def make(self, *words: str, kill_after: int = 0) -> Made:
         """`playground batch` to its end, or until so many runs have ended."""
-        made = Made()
+        result = Made()
         with pin(self.core), (self.folder / "batch.log").open("a") as log:
             process = subprocess.Popen(
                 [*command("batch", "spec.json", "--db", "bench.db", "--json", *words)],
@@ -187,22 +187,22 @@ class Place:
         assert process.stdout is not None
         began, ended = 0.0, 0
         for line in process.stdout:
-            made.lines.append(json.loads(line))
-            if made.lines[-1]["kind"] == "batch_started":
-                began, made.cpu = time.monotonic(), -cpu_s(process.pid)
-            if made.lines[-1]["kind"] == "run_ended":
+            result.lines.append(json.loads(line))
+            if result.lines[-1]["kind"] == "batch_started":
+                began, result.cpu = time.monotonic(), -cpu_s(process.pid)
+            if result.lines[-1]["kind"] == "run_ended":
                 ended += 1
-                made.seconds = time.monotonic() - began
+                result.seconds = time.monotonic() - began
                 if ended in (self.runs // 5, self.runs):
-                    made.memory[ended] = resident_kb(process.pid) / 1024
+                    result.memory[ended] = resident_kb(process.pid) / 1024
                 if ended == self.runs:
-                    made.cpu += cpu_s(process.pid)
+                    result.cpu += cpu_s(process.pid)
             if kill_after and ended >= kill_after:
                 process.kill()
                 break
         process.stdout.close()
         process.wait()
-        return made
+        return result
 
 
 @contextmanager
@@ -213,9 +213,9 @@ def place(runs: int) -> Iterator[tuple[Place, int]]:
         folder = Path(name)
         process, line = start_script([__file__, "--serve"], folder, others)
         try:
-            made = Place(folder, int(line), runs, first)
-            asyncio.run(made.prepare())
-            yield made, process.pid
+            place = Place(folder, int(line), runs, first)
+            asyncio.run(place.prepare())
+            yield place, process.pid
         finally:
             end_script(process)
 
@@ -223,16 +223,16 @@ def place(runs: int) -> Iterator[tuple[Place, int]]:
 def rate(runs: int) -> list[str]:
     with place(runs) as (at, simulator):
         before = cpu_s(simulator)
-        made = at.make()
+        result = at.make()
         there = cpu_s(simulator) - before
-        early, late = made.memory[runs // 5], made.memory[runs]
+        early, late = result.memory[runs // 5], result.memory[runs]
         print(
-            f"rate   {runs / made.seconds:.1f} runs/s over {runs} runs, {AT_ONCE} at once;"
-            f" CPU {1000 * made.cpu / runs:.1f} ms a run here,"
+            f"rate   {runs / result.seconds:.1f} runs/s over {runs} runs, {AT_ONCE} at once;"
+            f" CPU {1000 * result.cpu / runs:.1f} ms a run here,"
             f" {1000 * there / runs:.1f} ms at the simulator;"
             f" memory {early:.0f} MB after {runs // 5}, {late:.0f} MB after {runs}"
         )
-        wrong = [] if made.ended["passed"] == runs else [f"{made.ended['passed']} passed"]
+        wrong = [] if result.ended["passed"] == runs else [f"{result.ended['passed']} passed"]
         wrong += [f"memory grew to {late / early:.2f}"] if late > MOST_GROWTH * early else []
         return wrong
 
@@ -264,12 +264,12 @@ def kill(runs: int) -> list[str]:
 def money(runs: int) -> list[str]:
     with place(runs) as (at, _):
         limit = round(runs // 4 * 2 * CENT, 2)  # two answers a run
-        made = at.make("--max-cost", str(limit))
-        spent, ended = made.ended["cost"], made.ended["runs"]
+        result = at.make("--max-cost", str(limit))
+        spent, ended = result.ended["cost"], result.ended["runs"]
         beyond = max(0.0, spent - limit) / (2 * CENT)
         print(
             f"money  limit ${limit:.2f}: ${spent:.2f} spent by {ended} runs, {beyond:.0f} runs"
-            f" beyond it ({AT_ONCE} at once); {made.ended['why']}"
+            f" beyond it ({AT_ONCE} at once); {result.ended['why']}"
         )
         return ["more was spent than was under way"] if beyond > AT_ONCE else []
 
@@ -314,9 +314,9 @@ async def watch(page: httpx.AsyncClient, batch_id: str, stop_at: int) -> Watched
     return watched
 
 
-async def _paged(at: Place, one: ServerProcess, stop_at: int) -> Watched:
+async def _paged(at: Place, server_process: ServerProcess, stop_at: int) -> Watched:
     spec = json.loads((at.folder / "spec.json").read_text())
-    async with one.client() as script, one.page() as page:
+    async with server_process.client() as script, server_process.page() as page:
         started = (await script.post("/batches", json=spec)).raise_for_status()
         return await watch(page, started.json()["id"], stop_at)
 
@@ -324,12 +324,12 @@ async def _paged(at: Place, one: ServerProcess, stop_at: int) -> Watched:
 def page(runs: int) -> list[str]:
     with place(runs) as (at, _):
         with pin(at.core):
-            one = launch_server(at.folder / "bench.db", **{KEY: "any"})
+            server_process = launch_server(at.folder / "bench.db", **{KEY: "any"})
         try:
-            whole = asyncio.run(_paged(at, one, 0))
-            stopped = asyncio.run(_paged(at, one, runs // 2))
+            whole = asyncio.run(_paged(at, server_process, 0))
+            stopped = asyncio.run(_paged(at, server_process, runs // 2))
         finally:
-            one.kill()
+            server_process.kill()
         answers = sorted(whole.answered_s)
         done, ended = whole.shown[-1][1], stopped.shown[-1][1]
         print(

@@ -33,7 +33,7 @@ def load(path: Path) -> ImportedBatch:
 def main(folder: Path) -> int:
     files = sorted(folder.glob("BFCL_v*.json")) + sorted(folder.glob("*/question/BFCL_v*.json"))
     files = [path for path in files if not any(other in path.name for other in OTHERS)]
-    taken = left = different = 0
+    accepted = left = different = 0
     print(f"{'category':28}{'taken':>7}{'left out':>10}")
     for path in files:
         imported = load(path)
@@ -42,11 +42,13 @@ def main(folder: Path) -> int:
         different += again != spec or again.digest() != spec.digest()
         name = re.sub(r"^BFCL_v\d+_", "", path.stem)
         print(f"{name:28}{len(spec.cases):7}{len(imported.left_out):10}")
-        taken, left = taken + len(spec.cases), left + len(imported.left_out)
+        accepted, left = accepted + len(spec.cases), left + len(imported.left_out)
         reasons = Counter(out.reason.partition(": ")[0] for out in imported.left_out)
         for reason, count in reasons.most_common():
             print(f"{'':28}{'':7}{count:10}  {reason}")
-    print(f"{'all':28}{taken:7}{left:10}  of {len(files)} files; read again otherwise: {different}")
+    print(
+        f"{'all':28}{accepted:7}{left:10}  of {len(files)} files; read again otherwise: {different}"
+    )
     return 1 if different or not files else 0
 
 

@@ -108,14 +108,14 @@ def main() -> int:
         server = Process(Path(folder) / "playground.db", pace=1.0)
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         try:
-            found = []
+            results = []
             for size in sizes:
-                found.append(measured(browser, server, size))
-                print(found[-1], flush=True)
+                results.append(measured(browser, server, size))
+                print(results[-1], flush=True)
         finally:
             browser.close()
             server.end()
-    return 0 if all(one.sound for one in found) else 1
+    return 0 if all(item.sound for item in results) else 1
 
 
 if __name__ == "__main__":

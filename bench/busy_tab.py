@@ -56,16 +56,16 @@ def shares(browser: Browser, server: Server, model: str, url: str) -> list[float
         devtools = tab.page.context.new_cdp_session(tab.page)
         devtools.send("Performance.enable", {"timeDomain": "timeTicks"})
         provider.post("/go")
-        found = []
+        results = []
         worked, at = _worked_s(devtools), time.monotonic()
         while not provider.get("/state").json()["sent"]:
             time.sleep(STEP_S)
             before, began = worked, at
             worked, at = _worked_s(devtools), time.monotonic()
-            found.append((worked - before) / (at - began))
+            results.append((worked - before) / (at - began))
         provider.post("/end")
         tab.page.context.close()
-    return found[1:-1]
+    return results[1:-1]
 
 
 def main() -> int:
@@ -86,13 +86,13 @@ def main() -> int:
         server = Process(folder / "playground.db", pace=0)
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         try:
-            found = shares(browser, server, model, line.strip())
+            matches = shares(browser, server, model, line.strip())
         finally:
             browser.close()
             server.end()
             end_script(process)
-    first, last = mean(found[:ENDS]), mean(found[-ENDS:])
-    print("main thread busy, each 5 s: " + " ".join(f"{each:.0%}" for each in found))
+    first, last = mean(matches[:ENDS]), mean(matches[-ENDS:])
+    print("main thread busy, each 5 s: " + " ".join(f"{each:.0%}" for each in matches))
     print(
         f"{arguments.characters:,} characters, {arguments.rate} deltas a second:"
         f" {first:.0%} at the begin, {last:.0%} at the end (x {last / first:.2f})"

@@ -139,9 +139,9 @@ def column_cell(tool: Tool, protocols: Sequence[str], sources: Sources) -> str:
 
 def protocol_cell(tool: Tool, protocol: str, sources: Sources) -> str:
     """The worst that lint finds, and its sources; what models mishandle aside."""
-    found = [finding for finding in findings(tool, (protocol,)) if finding.protocol]
+    matches = [finding for finding in findings(tool, (protocol,)) if finding.protocol]
     for severity, verdict in VERDICTS.items():
-        if worst := [finding for finding in found if finding.severity == severity]:
+        if worst := [finding for finding in matches if finding.severity == severity]:
             marks = dict.fromkeys(sources.mark(citation(finding)) for finding in worst)
             return f"{verdict} {', '.join(marks)}"
     return TAKEN
@@ -174,8 +174,8 @@ def limit_lines(sources: Sources) -> list[str]:
 def limit_row(limit: Limit[Any], sources: Sources) -> LimitRow:
     says, refusal = readable(limit.says), readable(limit.refusal)
     keyword = ""
-    if (found := re.search(r"`(\$?\w+)`", says)) is not None:
-        keyword = found[1]
+    if (match := re.search(r"`(\$?\w+)`", says)) is not None:
+        keyword = match[1]
         says = says.replace(f"`{keyword}`", PLACE)
         refusal = re.sub(rf"(?<![\w$]){re.escape(keyword)}(?!\w)", PLACE, refusal, count=1)
     return LimitRow(

@@ -150,8 +150,8 @@ async def offer(place: Place) -> None:
     script = place.file.with_name("costly_server.py")
     script.write_text(MCP)
     name = place.file.stem
-    found = await client.get(f"/servers/{name}")
-    if found.status_code == 404:
+    response = await client.get(f"/servers/{name}")
+    if response.status_code == 404:
         command_line = {"command": sys.executable, "args": [str(script), str(place.file)]}
         await client.post("/servers", json={"name": name, **command_line})
         shown = (await client.get(f"/servers/{name}")).json()
@@ -240,9 +240,9 @@ async def seconds(asking: Awaitable[httpx.Response]) -> float:
 
 def peak_mb(pid: int) -> float:
     status = Path(f"/proc/{pid}/status").read_text()
-    found = re.search(r"VmHWM:\s*(\d+)", status)
-    assert found is not None
-    return int(found[1]) / 1000
+    match = re.search(r"VmHWM:\s*(\d+)", status)
+    assert match is not None
+    return int(match[1]) / 1000
 
 
 def interrupt(words: list[str], folder: Path) -> tuple[float, int]:

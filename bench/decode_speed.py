@@ -66,7 +66,9 @@ def anthropic_body(deltas: int) -> bytes:
         {"type": "message_delta", "delta": end, "usage": {"output_tokens": 2}},
         {"type": "message_stop"},
     ]
-    return b"".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n".encode() for one in events)
+    return b"".join(
+        f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events
+    )
 
 
 def openai_body(deltas: int) -> bytes:

@@ -63,15 +63,15 @@ def start_s(name: str, folder: Path, core: set[int]) -> tuple[float, float]:
 def answers_ms(server: ServerProcess, path: str) -> list[float]:
     """Each answer on one connection that is kept open; the first ones are not counted."""
     headers = {"authorization": f"Bearer {server.token}", "accept": "application/json"}
-    taken = []
+    accepted_items = []
     with httpx.Client(
         base_url=server.url, headers=headers, trust_env=False, verify=NO_TLS
     ) as client:
         for _ in range(ANSWERS + 10):
             began = time.perf_counter()
             client.get(path).raise_for_status()
-            taken.append((time.perf_counter() - began) * 1000)
-    return taken[10:]
+            accepted_items.append((time.perf_counter() - began) * 1000)
+    return accepted_items[10:]
 
 
 def main() -> int:
@@ -98,11 +98,11 @@ def main() -> int:
         for each, paths in PATHS.items():
             with server_of(each, folder, core) as server:
                 for path in paths:
-                    taken = answers_ms(server, path)
-                    sound = sound and median(taken) <= MOST_ANSWER_MS
+                    accepted = answers_ms(server, path)
+                    sound = sound and median(accepted) <= MOST_ANSWER_MS
                     print(
-                        f"{each}: {path} on a kept-open connection {median(taken):.2f} ms,"
-                        f" p99 {quantiles(taken, n=100)[98]:.2f} ms",
+                        f"{each}: {path} on a kept-open connection {median(accepted):.2f} ms,"
+                        f" p99 {quantiles(accepted, n=100)[98]:.2f} ms",
                         flush=True,
                     )
     return 0 if sound else 1

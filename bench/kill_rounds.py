@@ -40,7 +40,7 @@ def main() -> int:
         parser.error("--tap has no rounds on a full disk; leave one of them out.")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # nothing that was started is left
     caught: Counter[str] = Counter()
-    told = broken = 0
+    number = broken = 0
     began = time.monotonic()
     for seed in range(arguments.seed, arguments.seed + arguments.rounds):
         with tempfile.TemporaryDirectory() as folder:
@@ -48,7 +48,7 @@ def main() -> int:
                 outcome = asyncio.run(_round(Path(folder), seed, arguments))
             except PermissionError as error:
                 parser.error(str(error))
-        told += outcome.told
+        number += outcome.told
         most = {name: max(caught[name], outcome.caught[name]) for name in (MOST, LATE)}
         caught += outcome.caught
         caught.update({name: value - caught[name] for name, value in most.items()})
@@ -57,10 +57,10 @@ def main() -> int:
         for violation in outcome.violations:
             broken += 1
             print(f"round {seed}: {violation[:400]}", flush=True)
-    found = ", ".join(f"{count} {what}" for what, count in sorted(caught.items()) if count)
+    match = ", ".join(f"{count} {what}" for what, count in sorted(caught.items()) if count)
     seeds = f"seeds {arguments.seed} to {arguments.seed + arguments.rounds - 1}"
     print(
-        f"{arguments.rounds} rounds ({seeds}), {told} events told, {broken} violations; {found};"
+        f"{arguments.rounds} rounds ({seeds}), {number} events told, {broken} violations; {match};"
         f" {time.monotonic() - began:.0f} s"
     )
     return 1 if broken else 0

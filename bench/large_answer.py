@@ -99,8 +99,8 @@ async def provider(protocol: str, kind: str, size: int) -> AsyncIterator[str]:
         with suppress(ConnectionError, asyncio.CancelledError):
             for name, data in PROTOCOLS[protocol](kind, pieces(kind, size)):
                 named = {"type": name, **data} if name else data
-                said = f"event: {name}\n" if name else ""
-                writer.write(f"{said}data: {json.dumps(named)}\n\n".encode())
+                message = f"event: {name}\n" if name else ""
+                writer.write(f"{message}data: {json.dumps(named)}\n\n".encode())
                 await writer.drain()
         writer.close()
 
@@ -111,9 +111,9 @@ async def provider(protocol: str, kind: str, size: int) -> AsyncIterator[str]:
         server.close()
 
 
-def resident(one: ServerProcess, name: str = "VmRSS") -> int:
+def resident(server_process: ServerProcess, name: str = "VmRSS") -> int:
     """Bytes of its memory that are resident, now or (VmHWM) at the most."""
-    status = Path(f"/proc/{one.process.pid}/status").read_text().splitlines()
+    status = Path(f"/proc/{server_process.process.pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in status if line.startswith(name + ":"))
 
 
@@ -128,15 +128,15 @@ class Measured:
 
 
 async def measured(
-    one: ServerProcess, protocol: str, kind: str, size: int, *, watched: bool
+    server_process: ServerProcess, protocol: str, kind: str, size: int, *, watched: bool
 ) -> Measured:
-    async with provider(protocol, kind, size) as base_url, one.client() as client:
+    async with provider(protocol, kind, size) as base_url, server_process.client() as client:
         settings = {"base_url": base_url, "model": "m", "protocol": protocol}
-        made = await client.post("/sessions", json={**settings, "tools": ["calculator"]})
-        path = f"/sessions/{made.json()['id']}"
+        response = await client.post("/sessions", json={**settings, "tools": ["calculator"]})
+        path = f"/sessions/{response.json()['id']}"
         await client.get(path)  # what is loaded at first use is no growth
-        before, began = resident(one), time.perf_counter()
-        watching = asyncio.create_task(_watch(one, path)) if watched else None
+        before, began = resident(server_process), time.perf_counter()
+        watching = asyncio.create_task(_watch(server_process, path)) if watched else None
         await client.post(path + "/prompts", json={"text": "Write."})
         async with asyncio.timeout(900):
             while (await _listed(client))["state"] == "running":
@@ -145,20 +145,22 @@ async def measured(
         if watching is not None:
             watching.cancel()
         await asyncio.sleep(QUIET_S)
-        return Measured(before, resident(one, "VmHWM"), resident(one), seconds)
+        return Measured(
+            before, resident(server_process, "VmHWM"), resident(server_process), seconds
+        )
 
 
 async def _listed(client: Any) -> dict[str, Any]:
     """The line of the newest session: to ask for all of it would cost memory itself."""
     listed = (await client.get("/sessions")).json()
-    found: dict[str, Any] = (listed if isinstance(listed, list) else listed["sessions"])[0]
-    return found
+    result: dict[str, Any] = (listed if isinstance(listed, list) else listed["sessions"])[0]
+    return result
 
 
-async def _watch(one: ServerProcess, path: str) -> None:
+async def _watch(server_process: ServerProcess, path: str) -> None:
     """Read the live stream as a page does."""
     async with (
-        one.client() as client,
+        server_process.client() as client,
         client.stream("GET", path + "/stream?after=1", headers={"accept": "text/html"}) as answer,
     ):
         async for _ in messages(answer):
@@ -180,15 +182,17 @@ def main() -> int:
                     home = {"PLAYGROUND_HOME": os.path.join(folder, "home")}
                     if kind == "escaped":
                         home |= KEY
-                    with run_server_process(Path(folder) / "large.db", **home) as one:
+                    with run_server_process(Path(folder) / "large.db", **home) as server_process:
                         row = asyncio.run(
-                            measured(one, protocol, kind, size, watched=arguments.watched)
+                            measured(
+                                server_process, protocol, kind, size, watched=arguments.watched
+                            )
                         )
-                grown, kept = row.peak - row.before, row.after - row.before
-                holds = holds and grown <= MOST_GROWN and kept <= MOST_KEPT
+                grown, stored = row.peak - row.before, row.after - row.before
+                holds = holds and grown <= MOST_GROWN and stored <= MOST_KEPT
                 print(
                     f"{protocol:>12} {kind}, deltas of {size:>7}: before {row.before // MIB} MiB,"
-                    f" grown by {grown // MIB}, kept {kept // MIB}; {row.seconds:.1f} s",
+                    f" grown by {grown // MIB}, kept {stored // MIB}; {row.seconds:.1f} s",
                     flush=True,
                 )
     return 0 if holds else 1

@@ -103,26 +103,26 @@ def started_ms(path: Path) -> float:
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        taken = (time.monotonic() - began) * 1000
+        accepted = (time.monotonic() - began) * 1000
         process.kill()
         process.wait(30)
-    return taken if CLOCK[-1] is time.perf_counter else (children_s() - used) * 1000
+    return accepted if CLOCK[-1] is time.perf_counter else (children_s() - used) * 1000
 
 
 async def opened_ms(path: Path) -> float:
     began = CLOCK[-1]()
     engine = await Engine.open(path, simulator_url=lambda: "", simulator_key="k", environment={})
-    taken = (CLOCK[-1]() - began) * 1000
+    accepted = (CLOCK[-1]() - began) * 1000
     await engine.close()
-    return taken
+    return accepted
 
 
 async def asked_ms(app: ASGIApp, target: str, headers: Sequence[tuple[str, str]] = PAGE) -> float:
     began = CLOCK[-1]()
-    told = await call(app, scope_of("GET", target, headers))
-    taken = (CLOCK[-1]() - began) * 1000
-    assert told.status == 200, (target, told.status, told.body[:300])
-    return taken
+    output = await call(app, scope_of("GET", target, headers))
+    accepted = (CLOCK[-1]() - began) * 1000
+    assert output.status == 200, (target, output.status, output.body[:300])
+    return accepted
 
 
 def queries(chance: random.Random, words: Sequence[str]) -> dict[str, Callable[[], str]]:
@@ -188,9 +188,9 @@ async def pages(path: Path) -> bool:
                 ok &= said(f"search {where}{name}", times, LIST_MS)
         times = [await asked_ms(app, "/find/size") for _ in range(5)]
         said("size of the database", times, 0)
-        first = [await asked_ms(app, f"/sessions/{one}") for one in large]
+        first = [await asked_ms(app, f"/sessions/{item}") for item in large]
         ok &= said(f"a session of {LARGE:,} events, first opened", first, OPEN_MS)
-        again = [await asked_ms(app, f"/sessions/{one}") for one in large]
+        again = [await asked_ms(app, f"/sessions/{item}") for item in large]
         ok &= said(f"a session of {LARGE:,} events, opened again", again, OPEN_MS)
         site.close()
         return ok

@@ -93,8 +93,8 @@ class Words:
     def __init__(self, chance: random.Random, size: int = 20_000) -> None:
         letters = "aeioutnrslcdmpghbvkfw"
         plain = list(dict.fromkeys(_PLAIN.split()))
-        made = ("".join(chance.choices(letters, k=chance.randint(4, 9))) for _ in range(size))
-        self._all = plain + sorted(set(made) - set(plain))
+        generator = ("".join(chance.choices(letters, k=chance.randint(4, 9))) for _ in range(size))
+        self._all = plain + sorted(set(generator) - set(plain))
         self._weights = list(accumulate(1 / (n + 8) for n in range(len(self._all))))
         self._chance = chance
 
@@ -171,13 +171,13 @@ class Writer:
         )
         shape = ("input_json_delta", "partial_json") if call else ("text_delta", "text")
         for text in texts:
-            said = json.dumps(text)
+            message = json.dumps(text)
             self.row(
                 "part_delta",
-                f'{{"index":{index},"text":{said}}}',
+                f'{{"index":{index},"text":{message}}}',
                 (
                     'event: content_block_delta\ndata: {"type":"content_block_delta",'
-                    f'"index":{index},"delta":{{"type":"{shape[0]}","{shape[1]}":{said}}}}}\n\n'
+                    f'"index":{index},"delta":{{"type":"{shape[0]}","{shape[1]}":{message}}}}}\n\n'
                 ).encode(),
             )
         self.add(
@@ -206,7 +206,7 @@ def _settings(provider: str, model: str) -> Settings:
     return Settings(profile, model=model, tools=tools)
 
 
-_STARTED = [to_row(SessionStarted(_settings(*one))) for one in _MODELS]
+_STARTED = [to_row(SessionStarted(_settings(*model))) for model in _MODELS]
 
 
 def _grouped(words: list[str], count: int) -> list[str]:
@@ -222,12 +222,12 @@ def session(
     `many` answers are long, and each delta came by itself, as over a slow line."""
     kind = chance.choices(range(len(_MODELS)), weights=[30, 15, 20, 10, 20, 5])[0]
     model = _MODELS[kind][1]
-    one = Writer(place, position, START_MS + (place * SPAN_MS) // 100_000, 1 if many else 8)
-    created, calls, waits = one.at_ms, 0, False
-    one.row(*_STARTED[kind])
+    writer = Writer(place, position, START_MS + (place * SPAN_MS) // 100_000, 1 if many else 8)
+    created, calls, waits = writer.at_ms, 0, False
+    writer.row(*_STARTED[kind])
     title = ""
-    while not waits and size - one.seq >= 24:
-        rest = size - one.seq
+    while not waits and size - writer.seq >= 24:
+        rest = size - writer.seq
         most = chance.randint(300, 700) if many else chance.randint(60, 120)
         deltas = (rest if rest < most + 20 else most) - 20
         before, written = max(1, deltas // 4), chance.randint(1, 4)
@@ -239,29 +239,29 @@ def session(
             asked.insert(2, RARE)
         prompt = f"{' '.join(asked)} in {city}?"
         title = title or (prompt if len(prompt) <= 60 else prompt[:59].rstrip() + "…")
-        one.add(PromptAdded(prompt))
+        writer.add(PromptAdded(prompt))
         request = {"model": model, "messages": [{"role": "user", "content": prompt}]}
-        one.request(model, json.dumps(request))
-        one.part(0, _grouped(words.some(2 * before), before))
+        writer.request(model, json.dumps(request))
+        writer.part(0, _grouped(words.some(2 * before), before))
         arguments = json.dumps({"city": city, "why": " ".join(words.some(written))})
-        one.part(1, [arguments[:12], arguments[12:]], tool)
-        one.ended(True)
-        call_id, calls = f"{one.turns}.1", calls + 1
-        one.add(CallChecked(call_id, digest="d" * 64))
+        writer.part(1, [arguments[:12], arguments[12:]], tool)
+        writer.ended(True)
+        call_id, calls = f"{writer.turns}.1", calls + 1
+        writer.add(CallChecked(call_id, digest="d" * 64))
         if waits := place % 400 == 3 and size < 500:
             break
-        one.add(CallDecided(call_id, "run", digest="d" * 64))
-        one.add(CallStarted(call_id, 1))
-        told = {"sky": "clear", "high": chance.randint(-9, 40), "note": " ".join(words.some(5))}
-        one.add(CallEnded(call_id, text_result(json.dumps(told))))
-        one.request(model, json.dumps({**request, "tools": []}))
-        after = min(deltas - before, size - one.seq - 3)
-        one.part(0, _grouped(words.some(2 * after), after))
-        one.ended(False)
+        writer.add(CallDecided(call_id, "run", digest="d" * 64))
+        writer.add(CallStarted(call_id, 1))
+        answer = {"sky": "clear", "high": chance.randint(-9, 40), "note": " ".join(words.some(5))}
+        writer.add(CallEnded(call_id, text_result(json.dumps(answer))))
+        writer.request(model, json.dumps({**request, "tools": []}))
+        after = min(deltas - before, size - writer.seq - 3)
+        writer.part(0, _grouped(words.some(2 * after), after))
+        writer.ended(False)
     state, waiting = ("waiting", 1) if waits else ("idle", 0)
-    row = (one.id, title, created, one.at_ms, state, model, calls, waiting)
-    recordings: list[Row] = [(one.id, number, 1) for number in range(1, one.turns + 1)]
-    return Made(row, one.events, one.chunks, recordings)
+    row = (writer.id, title, created, writer.at_ms, state, model, calls, waiting)
+    recordings: list[Row] = [(writer.id, number, 1) for number in range(1, writer.turns + 1)]
+    return Made(row, writer.events, writer.chunks, recordings)
 
 
 def _size(left: int, rest: int, chance: random.Random) -> int:
@@ -275,7 +275,7 @@ def write(path: Path, sessions: int, events: int, large: int, seed: int = 1) -> 
     its large sessions."""
     chance = random.Random(seed)
     words = Words(chance)
-    found: list[str] = []
+    matches: list[str] = []
     connection = sqlite3.connect(path, isolation_level=None)
     for pragma in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -800000"):
         connection.execute(f"PRAGMA {pragma}")
@@ -286,26 +286,26 @@ def write(path: Path, sessions: int, events: int, large: int, seed: int = 1) -> 
     position, pending = 0, []
     every = sessions // large if large else sessions + 1
     for place in range(sessions):
-        still = large - len(found)
+        still = large - len(matches)
         if many := still > 0 and place % every == every // 2:
             size = LARGE
         else:
             size = _size(events - position - LARGE * still, sessions - place - still, chance)
-        made = session(place, position, size, chance, words, many=many)
-        position += len(made.events)
+        result = session(place, position, size, chance, words, many=many)
+        position += len(result.events)
         if many:
-            found.append(str(made.session[0]))
-        pending.append(made)
+            matches.append(str(result.session[0]))
+        pending.append(result)
         if len(pending) == 2_000:
             _insert(connection, pending)
             pending = []
     _insert(connection, pending)
     connection.execute("COMMIT")
     connection.close()
-    return found
+    return matches
 
 
-def _insert(connection: sqlite3.Connection, made: list[Made]) -> None:
+def _insert(connection: sqlite3.Connection, mades: list[Made]) -> None:
     into = {
         "sessions (id, title, created_ms, updated_ms, state, model, calls, waiting)": 8,
         "events (pos, session, seq, at_ms, kind, body, recording, start, stop)": 9,
@@ -313,10 +313,10 @@ def _insert(connection: sqlite3.Connection, made: list[Made]) -> None:
         "recordings (session, number, clean)": 3,
     }
     rows = (
-        [one.session for one in made],
-        [row for one in made for row in one.events],
-        [row for one in made for row in one.chunks],
-        [row for one in made for row in one.recordings],
+        [item.session for item in mades],
+        [row for item in mades for row in item.events],
+        [row for item in mades for row in item.chunks],
+        [row for item in mades for row in item.recordings],
     )
     for (table, width), some in zip(into.items(), rows, strict=True):
         connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * width)})", some)

@@ -70,7 +70,9 @@ def frames_of(size: int) -> bytes:
         {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {}},
         {"type": "message_stop"},
     ]
-    return b"".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n".encode() for one in events)
+    return b"".join(
+        f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events
+    )
 
 
 def decoder_time(size: int) -> float:
@@ -95,13 +97,15 @@ def checked_time(arguments: object) -> float:
     return time.perf_counter() - began
 
 
-async def server_time(one: ServerProcess, size: int, *, read: bool) -> tuple[float, int, int]:
+async def server_time(
+    server_process: ServerProcess, size: int, *, read: bool
+) -> tuple[float, int, int]:
     """(seconds until it rests, bytes to the reader, frames) of one answer."""
-    async with one.client() as client:
-        made = await client.post("/sessions", json={"tools": ["calculator"]})
-        path = f"/sessions/{made.json()['id']}"
+    async with server_process.client() as client:
+        response = await client.post("/sessions", json={"tools": ["calculator"]})
+        path = f"/sessions/{response.json()['id']}"
         # A reader that comes later gets everything once: the page as it was is not counted.
-        reader = asyncio.create_task(_read(one, path)) if read else None
+        reader = asyncio.create_task(_read(server_process, path)) if read else None
         began = time.perf_counter()
         prompt = {"text": f"[[fault:args-huge-{size}]] calculate"}
         await client.post(path + "/prompts", json=prompt)
@@ -116,11 +120,11 @@ async def server_time(one: ServerProcess, size: int, *, read: bool) -> tuple[flo
     raise AssertionError("The stream ended before the answer did.")
 
 
-async def _read(one: ServerProcess, path: str) -> tuple[int, int]:
+async def _read(server_process: ServerProcess, path: str) -> tuple[int, int]:
     """Read the live stream as a page does, until the call waits."""
     sent = frames = 0
     async with (
-        one.client() as client,
+        server_process.client() as client,
         client.stream("GET", path + "/stream?after=1", headers={"accept": "text/html"}) as answer,
     ):
         async for message in messages(answer):
@@ -131,9 +135,9 @@ async def _read(one: ServerProcess, path: str) -> tuple[int, int]:
     raise AssertionError("The stream ended before the answer did.")
 
 
-async def measured(one: ServerProcess, size: int) -> Measured:
-    saved, _, _ = await server_time(one, size, read=False)
-    read_s, sent, frames = await server_time(one, size, read=True)
+async def measured(server_process: ServerProcess, size: int) -> Measured:
+    saved, _, _ = await server_time(server_process, size, read=False)
+    read_s, sent, frames = await server_time(server_process, size, read=True)
     checked = (
         checked_time({"expression": "abcdefgh" * (size // 8)}),
         checked_time({"numbers": [1234] * (size // 6)}),
@@ -156,10 +160,10 @@ def main() -> int:
     rows = []
     with (
         tempfile.TemporaryDirectory() as folder,
-        run_server_process(Path(folder) / "long.db", PLAYGROUND_PACE="0") as one,
+        run_server_process(Path(folder) / "long.db", PLAYGROUND_PACE="0") as server_process,
     ):
         for size in arguments.sizes:
-            row = asyncio.run(measured(one, size))
+            row = asyncio.run(measured(server_process, size))
             rows.append(row)
             print(
                 f"{row.size:>9} characters: decoder {row.decoded_s:.3f} s, check"

@@ -101,10 +101,10 @@ class Measured:
 def simulator(folder: Path, calls: int) -> Iterator[str]:
     """A model that answers a prompt with `calls` calls, and their results with a word; its base
     URL."""
-    made = [{"name": TOOL["name"], "arguments": {"n": number}} for number in range(calls)]
+    items = [{"name": TOOL["name"], "arguments": {"n": number}} for number in range(calls)]
     script = folder / "scenario.json"
     script.write_text(
-        json.dumps({"turns": [{"calls": made, "pace": 0}, {"text": "Done.", "pace": 0}]})
+        json.dumps({"turns": [{"calls": items, "pace": 0}, {"text": "Done.", "pace": 0}]})
     )
     words = command("simulate", "--port", "0", "--scenario", str(script))
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment())
@@ -123,19 +123,21 @@ def memory(process: subprocess.Popen[str], name: str) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
 
 
-async def new_session(client: httpx.AsyncClient, url: str, one: Measured, *, runs: bool) -> str:
+async def new_session(
+    client: httpx.AsyncClient, url: str, measured: Measured, *, runs: bool
+) -> str:
     """A session that has not been asked yet; its id."""
     settings: dict[str, Any] = {
-        "protocol": one.protocol,
-        "base_url": url + FACTS[one.protocol].simulated,
+        "protocol": measured.protocol,
+        "base_url": url + FACTS[measured.protocol].simulated,
         "model": "simulator",
         "key_name": KEY,
         "tools": [TOOL],
         "max_parallel": 16,
         "max_calls_per_turn": 1000,
     }
-    if one.calls <= MOST_LIMIT:
-        settings["max_calls_per_answer"] = one.calls
+    if measured.calls <= MOST_LIMIT:
+        settings["max_calls_per_answer"] = measured.calls
     if runs:
         settings["rules"] = [{"tool": "*", "action": "run"}]
     answer = await client.post("/sessions", json=settings)
@@ -147,9 +149,9 @@ async def new_session(client: httpx.AsyncClient, url: str, one: Measured, *, run
     return session_id
 
 
-async def begun(client: httpx.AsyncClient, url: str, one: Measured, *, runs: bool) -> str:
+async def begun(client: httpx.AsyncClient, url: str, measured: Measured, *, runs: bool) -> str:
     """A session that was asked, as soon as its answer has ended; its id."""
-    session_id = await new_session(client, url, one, runs=runs)
+    session_id = await new_session(client, url, measured, runs=runs)
     (await client.post(f"/sessions/{session_id}/prompts", json={"text": "go"})).raise_for_status()
     began = time.monotonic()
     after = 0
@@ -163,9 +165,9 @@ async def begun(client: httpx.AsyncClient, url: str, one: Measured, *, runs: boo
                 event = json.loads(line[6:])
                 kind = event["kind"]
                 if kind in ("response_ended", "response_failed"):
-                    one.answer_s = time.monotonic() - began
+                    measured.answer_s = time.monotonic() - began
                 if kind == "response_failed":
-                    one.failed = event["message"]
+                    measured.failed = event["message"]
                 if kind in (wanted, "response_failed"):
                     return session_id
 
@@ -186,40 +188,40 @@ async def settled(client: httpx.AsyncClient, session_id: str) -> Any:
         await asyncio.sleep(0.5)
 
 
-async def measured(url: str, server: ServerProcess, one: Measured) -> None:
+async def measured(url: str, server: ServerProcess, measured: Measured) -> None:
     async with server.client() as client:
         client.timeout = httpx.Timeout(600.0)
         before = memory(server.process, "VmRSS")
-        running = await begun(client, url, one, runs=True)
-        one.stop_running_s = await timed_stop(client, running)
-        session_id = await begun(client, url, one, runs=False)
-        one.stop_s = await timed_stop(client, session_id)
+        running = await begun(client, url, measured, runs=True)
+        measured.stop_running_s = await timed_stop(client, running)
+        session_id = await begun(client, url, measured, runs=False)
+        measured.stop_s = await timed_stop(client, session_id)
         # What was stopped while it was checked stays so: nothing of it goes on.
-        one.taken = len((await client.get(f"/sessions/{running}")).json()["calls"])
-        if not one.failed:
+        measured.taken = len((await client.get(f"/sessions/{running}")).json()["calls"])
+        if not measured.failed:
             answer = await client.post(f"/sessions/{session_id}/continue", json={})
             answer.raise_for_status()
         await settled(client, session_id)
         began = time.monotonic()
         page = await client.get(f"/sessions/{session_id}", headers={"accept": "text/html"})
-        one.page_s = time.monotonic() - began
-        one.page = len(page.content) / 2**20
-        one.growth = memory(server.process, "VmHWM") - before
-        await begun(client, url, one, runs=False)
+        measured.page_s = time.monotonic() - began
+        measured.page = len(page.content) / 2**20
+        measured.growth = memory(server.process, "VmHWM") - before
+        await begun(client, url, measured, runs=False)
     began = time.monotonic()
     server.process.send_signal(signal.SIGTERM)
     server.process.wait(servers.END_S)
-    one.end_s = time.monotonic() - began
+    measured.end_s = time.monotonic() - began
 
 
 async def run_cpu_s(
     url: str, server: ServerProcess, protocol: str, calls: int, *, page: bool
 ) -> float:
     """Seconds of CPU of a run in which so many calls are run. It pauses after each 1,000."""
-    one = Measured(protocol, calls)
+    measured = Measured(protocol, calls)
     async with server.client() as client, server.page() as browser:
         client.timeout = httpx.Timeout(600.0)
-        session_id = await new_session(client, url, one, runs=True)
+        session_id = await new_session(client, url, measured, runs=True)
         reader = await open_stream(server, browser, session_id) if page else None
         path = f"/sessions/{session_id}"
         began = cpu_s(server.process.pid)
@@ -281,13 +283,13 @@ def main() -> int:
     for calls in arguments.counts:
         with tempfile.TemporaryDirectory() as folder, simulator(Path(folder), calls) as url:
             for protocol in arguments.protocols:
-                one = Measured(protocol, calls)
+                item = Measured(protocol, calls)
                 with servers.run_server_process(
                     Path(folder) / f"{protocol}.db", **{KEY: "any-key-at-all"}
                 ) as server:
-                    asyncio.run(measured(url, server, one))
-                print(one.line + ("" if one.holds else "  BEYOND ITS BOUND"), flush=True)
-                holds = holds and one.holds
+                    asyncio.run(measured(url, server, item))
+                print(item.line + ("" if item.holds else "  BEYOND ITS BOUND"), flush=True)
+                holds = holds and item.holds
     return 0 if holds else 1
 
 

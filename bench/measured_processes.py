@@ -79,8 +79,8 @@ def cpu_s(pid: int) -> float:
     """Seconds of CPU of the process and its children, also of those that ended."""
     ticks = 0
     for each in _tree(pid):
-        told = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
-        ticks += sum(map(int, told[11:15]))
+        outputs = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
+        ticks += sum(map(int, outputs[11:15]))
     return ticks * TICK_S
 
 

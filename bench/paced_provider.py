@@ -56,15 +56,15 @@ def clock() -> int:
 
 
 def _message(name: str, data: Mapping[str, Any]) -> str:
-    said = json.dumps({"type": name, **data}, separators=(",", ":"))
-    return f"event: {name}\ndata: {said}\n\n"
+    message = json.dumps({"type": name, **data}, separators=(",", ":"))
+    return f"event: {name}\ndata: {message}\n\n"
 
 
 def _completion(delta: Mapping[str, Any], finish: str | None = None) -> str:
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
     data = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
-    said = json.dumps({**data, "choices": [choice]}, separators=(",", ":"))
-    return f"data: {said}\n\n"
+    message = json.dumps({**data, "choices": [choice]}, separators=(",", ":"))
+    return f"data: {message}\n\n"
 
 
 def frames(protocol: str, kind: str) -> tuple[str, str, str]:
@@ -100,9 +100,9 @@ def escape(text: str) -> str:
     return json.dumps(text)[1:-1]
 
 
-def chunk(said: str) -> bytes:
+def chunk(message: str) -> bytes:
     """One chunk of the body."""
-    body = said.encode()
+    body = message.encode()
     return b"%x\r\n%b\r\n" % (len(body), body)
 
 
@@ -192,9 +192,9 @@ class Connection(asyncio.Protocol):
             for answer in SENT:
                 answer.end()
             SENT.clear()
-        said = json.dumps({"waiting": len(WAITING), "sent": len(SENT)}).encode()
+        data = json.dumps({"waiting": len(WAITING), "sent": len(SENT)}).encode()
         head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
-        self._transport.write(head % len(said) + said)
+        self._transport.write(head % len(data) + data)
 
 
 async def _main() -> None:

@@ -114,9 +114,9 @@ def weighed(browser: Browser, server: Server, path: str) -> Weight:
         page.wait_for_timeout(SETTLED_MS)
     nodes = page.evaluate("document.querySelectorAll('*').length")
     context.close()
-    told = {key: size for key, size in sizes.items() if key not in streams}
-    largest = sorted(((size, paths[key]) for key, size in told.items()), reverse=True)
-    return Weight(sum(told.values()), len(told), nodes, tuple(largest))
+    answer = {key: size for key, size in sizes.items() if key not in streams}
+    largest = sorted(((size, paths[key]) for key, size in answer.items()), reverse=True)
+    return Weight(sum(answer.values()), len(answer), nodes, tuple(largest))
 
 
 def main() -> int:
@@ -133,8 +133,8 @@ def main() -> int:
         server = Process(Path(folder) / "playground.db", pace=0)
         browser = playwright.chromium.launch(executable_path=found_browser, args=ARGUMENTS)
         try:
-            for (name, bounds), made in zip(BOUNDS.items(), (first, one_turn, long), strict=True):
-                weight = weighed(browser, server, made(server))
+            for (name, bounds), result in zip(BOUNDS.items(), (first, one_turn, long), strict=True):
+                weight = weighed(browser, server, result(server))
                 sound &= weight.within(bounds)
                 print(
                     f"{name}: {weight.size / 1000:.1f} kB, {weight.requests} requests,"

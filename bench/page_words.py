@@ -179,7 +179,7 @@ class TemplateText:
 
     def literals(self, node: nodes.Node) -> None:
         self.others += [
-            one.value for one in node.find_all(nodes.Const) if isinstance(one.value, str)
+            const.value for const in node.find_all(nodes.Const) if isinstance(const.value, str)
         ]
         if isinstance(node, nodes.Const) and isinstance(node.value, str):
             self.others.append(node.value)
@@ -222,12 +222,12 @@ def template_texts(root: Path = ROOT) -> Iterator[Text]:
 
 def script_texts(root: Path = ROOT) -> Iterator[Text]:
     for path in sorted((root / "static").glob("*.js")):
-        source = JS_COMMENT.sub(lambda found: "\n" * found[0].count("\n"), path.read_text())
-        for found in JS_STRING.finditer(source):
+        source = JS_COMMENT.sub(lambda matches: "\n" * matches[0].count("\n"), path.read_text())
+        for match in JS_STRING.finditer(source):
             text = JS_VALUE.sub(
-                VALUE, next(group for group in (*found.groups(), "") if group is not None)
+                VALUE, next(group for group in (*match.groups(), "") if group is not None)
             )
-            line = source.count("\n", 0, found.start()) + 1
+            line = source.count("\n", 0, match.start()) + 1
             for part in html_texts(text) if HTML_TAG.search(text) else [text]:
                 yield Text(str(path.relative_to(root)), line, " ".join(part.split()))
 
@@ -279,8 +279,8 @@ def file_texts(path: Path, root: Path) -> Iterator[Text]:
 
 def page_texts(root: Path = ROOT) -> list[Text]:
     """Every text of two or more words that the page may show, in the order of its file."""
-    found = [*template_texts(root), *script_texts(root), *python_texts(root)]
-    return [text for text in dict.fromkeys(found) if re.search(r"[A-Za-z]{2,}", text.words)]
+    matches = [*template_texts(root), *script_texts(root), *python_texts(root)]
+    return [text for text in dict.fromkeys(matches) if re.search(r"[A-Za-z]{2,}", text.words)]
 
 
 def long_sentences(root: Path = ROOT) -> list[Text]:

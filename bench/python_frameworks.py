@@ -523,8 +523,8 @@ def compare(wanted: list[Spec], imported: ImportedTools) -> str:
     sentences = [imported.problem, *imported.notes]
     sentences += [words for item in imported.tools for words in (item.problem, *item.notes)]
     usual = ("name an interpreter", "Nobody answers it yet", "name the absolute path")
-    told = [words for words in sentences if words and not any(word in words for word in usual)]
-    return "said" if told else "DIFFERS"
+    outputs = [words for words in sentences if words and not any(word in words for word in usual)]
+    return "said" if outputs else "DIFFERS"
 
 
 async def run_tools(engine: Engine, imported: ImportedTools, folder: Path) -> str:
@@ -569,14 +569,14 @@ async def measure(folder: Path, names: list[str], verbose: bool) -> None:
                 asked = FileToRead(file=str(file), interpreter=str(python))
                 read = await read_python(engine, asked)
                 alone = import_tools(source, str(file))
-                found = {"interpreter": compare(wanted, read), "text": compare(wanted, alone)}
-                found["run"] = await run_tools(engine, read, folder)
-                for way, verdict in found.items():
+                result = {"interpreter": compare(wanted, read), "text": compare(wanted, alone)}
+                result["run"] = await run_tools(engine, read, folder)
+                for way, verdict in result.items():
                     counts[way][verdict.partition(":")[0]] += 1
                 row = f"{name:18} {shape:18} {len(wanted):5}  "
-                row += f"{found['interpreter']:12} {found['text']:12} {found['run']}"
+                row += f"{result['interpreter']:12} {result['text']:12} {result['run']}"
                 print(row, flush=True)
-                if verbose and {*found.values()} & {"said", "DIFFERS", "meaning"}:
+                if verbose and {*result.values()} & {"said", "DIFFERS", "meaning"}:
                     print("  theirs     ", json.dumps(wanted))
                     print("  interpreter", read.problem, json.dumps(list(specs_of(read).values())))
                     print(

@@ -299,7 +299,9 @@ def answer(turn: Turn) -> bytes:
         data.append({"type": "content_block_stop", "index": index})
     end = {"stop_reason": "tool_use", "stop_sequence": None}
     data += [{"type": "message_delta", "delta": end, "usage": usage}, {"type": "message_stop"}]
-    return b"".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n".encode() for one in data)
+    return b"".join(
+        f"event: {data['type']}\ndata: {json.dumps(data)}\n\n".encode() for data in data
+    )
 
 
 def events_of_answer(turn: Turn, data: bytes) -> list[tuple[Event, Source | None]]:
@@ -386,7 +388,7 @@ async def measured(folder: Path, shape: Shape, count: int, whole: bool) -> Measu
     times.append(time.process_time())
     opened = await store.opening(summary.id)
     times.append(time.process_time())
-    bodies = [one.event.body for one in opened if isinstance(one.event, RequestSent)]
+    bodies = [logged.event.body for logged in opened if isinstance(logged.event, RequestSent)]
     assert bodies == [body for body, _ in written]
     await database.close()  # takes the write-ahead log into the file
     grown = path.stat().st_size - empty
@@ -418,18 +420,18 @@ def main() -> int:
                     asyncio.run(measured(Path(name), shape, options.turns, whole))
                     for _ in range(options.rounds)
                 ]
-            one = rounds[0]
-            ratio = one.grown / one.fresh
+            item = rounds[0]
+            ratio = item.grown / item.fresh
             worst = worst if whole else max(worst, ratio)
             write, opening = (
                 statistics.median(getattr(each, member) for each in rounds)
                 for member in ("write_ms", "open_ms")
             )
-            beside = (one.grown - one.recorded) / (one.fresh - one.recorded)
+            beside = (item.grown - item.recorded) / (item.fresh - item.recorded)
             print(
-                f"  {shape.protocol:16} requests of {one.first / 1000:2.0f} to"
-                f" {one.largest / 1000:3.0f} kB, new {one.fresh / 1000:5.0f} kB, file"
-                f" {one.grown / 1000:6.0f} kB: {ratio:5.2f} times (without recordings"
+                f"  {shape.protocol:16} requests of {item.first / 1000:2.0f} to"
+                f" {item.largest / 1000:3.0f} kB, new {item.fresh / 1000:5.0f} kB, file"
+                f" {item.grown / 1000:6.0f} kB: {ratio:5.2f} times (without recordings"
                 f" {beside:5.2f}); write {write:4.0f} ms of CPU, open {opening:4.0f}",
                 flush=True,
             )

@@ -105,17 +105,17 @@ def held_result(server: Server) -> str:
 
 
 def _tap(server: Server, stop_at: str) -> str:
-    made = server.post("/taps", {"agent": "claude", "stop_at": stop_at})
-    return str(made["urls"]["anthropic"])
+    result = server.post("/taps", {"agent": "claude", "stop_at": stop_at})
+    return str(result["urls"]["anthropic"])
 
 
-def _asked(url: str, said: list[Any], *, stream: bool = True) -> httpx.Response:
+def _asked(url: str, lines: list[Any], *, stream: bool = True) -> httpx.Response:
     """What an agent gets for its request, whenever that is over."""
     messages = [
-        {"role": one[0], "content": one[1]}
-        if isinstance(one, tuple)
-        else {"role": "user", "content": one}
-        for one in said
+        {"role": item[0], "content": item[1]}
+        if isinstance(item, tuple)
+        else {"role": "user", "content": item}
+        for item in lines
     ]
     body = {"model": "simulator", "max_tokens": 1000, "stream": stream, "messages": messages}
     headers = {"anthropic-version": "2023-06-01", "x-api-key": "none"}
@@ -145,7 +145,7 @@ def states(server: Server, folder: Path) -> dict[str, tuple[str, str]]:
     rule = rested(server, "idle", TWO, rules=RUN_ALL)
     waiting = rested(server, "waiting", TWO)
     alone = rested(server, "waiting", "What is the weather in Oslo?")
-    made: dict[str, Callable[[], str]] = {
+    document: dict[str, Callable[[], str]] = {
         "empty": server.session,
         "streams-text": lambda: arriving(server, f"Say {'words ' * 40} [[fault:stall-after-9]]"),
         "streams-arguments": lambda: arriving(server, f"{TWO} [[fault:stall-after-18]]"),
@@ -180,7 +180,7 @@ def states(server: Server, folder: Path) -> dict[str, tuple[str, str]]:
         "held-call": lambda: held_call(server),
         "held-result": lambda: held_result(server),
     }
-    paths = {name: (f"/sessions/{make()}", "") for name, make in made.items()}
+    paths = {name: (f"/sessions/{make()}", "") for name, make in document.items()}
     shared = server.script.get(f"/sessions/{rule}/export?as=html", headers={"accept": "*/*"})
     file = folder / "shared.html"
     file.write_bytes(shared.raise_for_status().content)

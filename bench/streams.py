@@ -105,8 +105,8 @@ class Reader(asyncio.Protocol):
         *whole, self._body = self._body.split(b"\n\n")
         for message in whole:
             self.messages += 1
-            for found in STAMP.findall(message):
-                stamp = int(found, 16)
+            for matches in STAMP.findall(message):
+                stamp = int(matches, 16)
                 if 0 < (stamp - self._last) % WRAP < WRAP // 2:
                     self._last = stamp
                     self.late_ms.append((now - stamp) % WRAP / 100)
@@ -130,14 +130,14 @@ _CONNECT = re.compile(r'hx-sse:connect="(/stream\?session=[^"]*)"')
 async def open_stream(server: ServerProcess, page: httpx.AsyncClient, session_id: str) -> Reader:
     """The stream of a session's page, as a browser opens it."""
     answer = await page.get(f"/sessions/{session_id}")
-    found = _CONNECT.search(answer.text)
-    assert found is not None, answer.text[:2000]
+    match = _CONNECT.search(answer.text)
+    assert match is not None, answer.text[:2000]
     cookie = "; ".join(f"{each.name}={each.value}" for each in page.cookies.jar)
     where = urlsplit(server.url)
     assert where.hostname
     assert where.port
     head = (
-        f"GET {html.unescape(found[1])} HTTP/1.1",
+        f"GET {html.unescape(match[1])} HTTP/1.1",
         f"Host: {where.netloc}",
         "Accept: text/html, text/event-stream",
         "Accept-Encoding: gzip, deflate, br, zstd",
@@ -240,12 +240,12 @@ async def make_sessions(
     script: httpx.AsyncClient, load: Load, provider: Provider, count: int
 ) -> list[str]:
     """So many new sessions, which have not been asked anything."""
-    made = []
+    items = []
     for _ in range(count):
         answer = await script.post("/sessions", json=load.settings(provider.url))
         answer.raise_for_status()
-        made.append(answer.json()["id"])
-    return made
+        items.append(answer.json()["id"])
+    return items
 
 
 async def run_level(
@@ -347,18 +347,18 @@ class Bench:
         with server_of(self.apps[name], self.core) as server:
             short = Load(self.load.protocol, self.load.kind, 50, 100)
             await run_level(server, self.provider, short, 2, watched=True)
-            found = await run_level(server, self.provider, self.load, streams, watched=watched)
-        self.sound = self.sound and not found.missing and not found.failed
-        return found
+            level = await run_level(server, self.provider, self.load, streams, watched=watched)
+        self.sound = self.sound and not level.missing and not level.failed
+        return level
 
     async def compare(self, streams: int, *, watched: bool) -> None:
         """A level of all servers in turn; prints a line for each."""
-        found: dict[str, list[Level]] = {name: [] for name in self.apps}
+        result: dict[str, list[Level]] = {name: [] for name in self.apps}
         for _ in range(self.rounds):
-            for name, levels in found.items():
+            for name, levels in result.items():
                 levels.append(await self.level(name, streams, watched=watched))
-        floor = _figures(next(iter(found.values())))
-        for name, levels in found.items():
+        floor = _figures(next(iter(result.values())))
+        for name, levels in result.items():
             print(_line(name, levels, floor), flush=True)
 
     async def most_held(self, name: str) -> int:
@@ -390,15 +390,15 @@ def _line(name: str, levels: list[Level], floor: tuple[float, ...]) -> str:
         for mine, least in zip(figures, floor, strict=True)
     ]
     cpu, p50, p99, memory = figures
-    told = [f"CPU {cpu:6.2f} s per 10,000 (x {ratios[0]})"]
+    outputs = [f"CPU {cpu:6.2f} s per 10,000 (x {ratios[0]})"]
     if first.watched:
-        told += [f"p50 {p50:7.1f} ms (x {ratios[1]})", f"p99 {p99:7.1f} ms (x {ratios[2]})"]
-    told += [f"{memory:6.0f} kB a stream (x {ratios[3]})"]
+        outputs += [f"p50 {p50:7.1f} ms (x {ratios[1]})", f"p99 {p99:7.1f} ms (x {ratios[2]})"]
+    outputs += [f"{memory:6.0f} kB a stream (x {ratios[3]})"]
     missing = sum(each.missing for each in levels)
     wrong = next((each.failed for each in levels if each.failed), "")
-    told += [f"{missing} DELTAS MISSING"] * bool(missing) + [wrong] * bool(wrong)
+    outputs += [f"{missing} DELTAS MISSING"] * bool(missing) + [wrong] * bool(wrong)
     looked = "watched  " if first.watched else "unwatched"
-    return f"{name:>10} {first.streams:4} streams {looked}: " + ", ".join(told)
+    return f"{name:>10} {first.streams:4} streams {looked}: " + ", ".join(outputs)
 
 
 async def run(arguments: argparse.Namespace, *, first: bool) -> bool:

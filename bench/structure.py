@@ -208,8 +208,8 @@ def main() -> int:
     calls = {name: positional_calls(tree, variadic) for name, tree in files.items()}
     count = sum(map(len, calls.values()))
     print(f"{count} calls with more than {MOST_POSITIONAL} positional arguments")
-    for name, found in calls.items():
-        for line, function, given in found:
+    for name, matches in calls.items():
+        for line, function, given in matches:
             print(f"  {name}:{line} {function}: {given}")
     print("the ten longest functions:")
     lengths = [

@@ -185,8 +185,8 @@ def prepare_pages(server: Server) -> dict[str, str]:
 def troubles(page: Page, name: str, *, axe: bool, colours_alone: bool) -> Iterator[str]:
     """What is wrong with the page that is open. A second theme differs by its colours alone."""
     if not colours_alone:
-        for found in page.evaluate(FIND_TROUBLE):
-            yield f"{name}: {found}"
+        for matches in page.evaluate(FIND_TROUBLE):
+            yield f"{name}: {matches}"
         for cut in page.evaluate(CUT):
             yield f"{name}: cut without an ellipsis: {cut}"
     if not axe:
@@ -239,20 +239,20 @@ def walk(
                 page.emulate_media(color_scheme=schemes[0])
                 address = path if path.startswith("file:") else server.url + path
                 shift = open_page(page, address, pressed)
-                found = []
+                results = []
                 if shift > MOST_SHIFT:
-                    found.append(f"{name} {width}: layout shift {shift:.3f}")
+                    results.append(f"{name} {width}: layout shift {shift:.3f}")
                 worst = max(worst, shift)
                 for scheme in schemes:
                     page.emulate_media(color_scheme=scheme)
                     where = f"{name} {width} {scheme}"
                     if pictures is not None:
                         page.screenshot(path=pictures / f"{name}-{width}-{scheme}.png")
-                    found += troubles(
+                    results += troubles(
                         page, where, axe=width in AXE, colours_alone=scheme != schemes[0]
                     )
-                wrong += found
-                print(*found, sep="\n", end="\n" if found else "", flush=True)
+                wrong += results
+                print(*results, sep="\n", end="\n" if results else "", flush=True)
                 page.evaluate("sessionStorage.clear()")
             print(f"{width}: {len(wrong)} findings so far", flush=True)
         browser.close()

@@ -40,16 +40,16 @@ def paragraphs(text: str) -> Iterator[tuple[int, str]]:
     headings are none."""
     fence, first, lines = "", 0, list[str]()
     for number, line in enumerate([*text.split("\n"), ""], 1):
-        found = _FENCE.match(line)
+        match = _FENCE.match(line)
         if fence:
-            fence = "" if found and found[1].startswith(fence) else fence
+            fence = "" if match and match[1].startswith(fence) else fence
             continue
-        starts = found or not line.strip() or line.startswith("#") or line.lstrip()[:1] == "|"
+        starts = match or not line.strip() or line.startswith("#") or line.lstrip()[:1] == "|"
         if lines and (starts or _ITEM.match(line)):
             yield first, " ".join(lines)
             lines = []
-        if found:
-            fence = found[1]
+        if match:
+            fence = match[1]
         elif line.lstrip()[:1] == "|":
             cells = [] if _RULE.fullmatch(line) else _CELL.split(line)
             yield from ((number, cell.strip()) for cell in cells if cell.strip())

@@ -161,24 +161,24 @@ async def kill_round(folder: Path, seed: int, *, full_disk: bool = False) -> Out
 async def _round(
     folder: Path, db: Path, url: str, chance: Random, disk: SmallDisk | None
 ) -> Outcome:
-    told, caught = list[Told](), Counter[str]()
+    tolds, caught = list[Told](), Counter[str]()
     first = launch_server(db, PLAYGROUND_PACE=PACE)
     try:
         async with first.client() as client:
             tasks = []
             for plan in PLANS:
                 this = await _session(client, folder, plan, url, chance)
-                told.append(this)
+                tolds.append(this)
                 for page in this.pages:
                     await page.load(client)
                 tasks += _followed(client, this)
                 prompt = {"text": plan.prompt}
                 await this.script.post(client, "prompts", prompt, ("prompt_added", ""))
             if disk is not None:
-                caught["full disks noticed"] = await _in_turns(disk, first, told[0].id, chance)
+                caught["full disks noticed"] = await _in_turns(disk, first, tolds[0].id, chance)
             await asyncio.sleep(chance.uniform(SOONEST_S, LATEST_S))
             first.kill()
-            tasks += [posting for this in told for posting in this.script.doing]
+            tasks += [posting for this in tolds for posting in this.script.doing]
             async with asyncio.timeout(20):
                 await asyncio.gather(*tasks)
     finally:
@@ -187,13 +187,13 @@ async def _round(
         _start_full(db, disk)
     with run_server_process(db, PLAYGROUND_PACE="0") as again:
         async with again.client() as client:
-            return await _compared(client, db, told, chance, caught)
+            return await _compared(client, db, tolds, chance, caught)
 
 
-def _followed(client: httpx.AsyncClient, told: Told) -> list[asyncio.Task[None]]:
-    followed = [page.follow(client) for page in told.pages]
-    if told.is_scripted:
-        followed.append(told.script.follow(client))
+def _followed(client: httpx.AsyncClient, output: Told) -> list[asyncio.Task[None]]:
+    followed = [page.follow(client) for page in output.pages]
+    if output.is_scripted:
+        followed.append(output.script.follow(client))
     return [asyncio.create_task(task) for task in followed]
 
 
@@ -374,27 +374,29 @@ async def _session(
 
 
 async def _compared(
-    client: httpx.AsyncClient, db: Path, told: list[Told], chance: Random, caught: Counter[str]
+    client: httpx.AsyncClient, db: Path, tolds: list[Told], chance: Random, caught: Counter[str]
 ) -> Outcome:
     violations: list[str] = sound(db)
-    logs = [await read_log(client, this.id) for this in told]
-    for this, log in zip(told, logs, strict=True):
-        violations += [f"{this.id}: {one}" for one in await _followed_on(client, this, log, caught)]
+    logs = [await read_log(client, this.id) for this in tolds]
+    for this, log in zip(tolds, logs, strict=True):
+        violations += [
+            f"{this.id}: {text}" for text in await _followed_on(client, this, log, caught)
+        ]
         folded = (await client.get(f"/sessions/{this.id}")).json()
-        violations += [f"{this.id}: {one}" for one in _kept(this, log)]
-        violations += [f"{this.id}: {one}" for one in _at_rest(this, log, folded, caught)]
-        violations += [f"{this.id}: {one}" for one in _effects(this, log)]
+        violations += [f"{this.id}: {text}" for text in _kept(this, log)]
+        violations += [f"{this.id}: {text}" for text in _at_rest(this, log, folded, caught)]
+        violations += [f"{this.id}: {effect}" for effect in _effects(this, log)]
     # A whole run on the restarted server: time enough for a run to go on by itself, if any did.
-    before = [this.ran for this in told]
+    before = [this.ran for this in tolds]
     new = (await client.post("/sessions", json={})).json()["id"]
     await client.post(f"/sessions/{new}/prompts", json={"text": "hello"})
     await wait_for_session(client, new)
-    for this, log, ran in zip(told, logs, before, strict=True):
+    for this, log, ran in zip(tolds, logs, before, strict=True):
         if await read_log(client, this.id) != log or this.ran != ran:
             violations.append(f"{this.id}: went on by itself after the restart")
         chosen = await _chosen(client, this, chance, caught)
-        violations += [f"{this.id}: {one}" for one in chosen]
-    return Outcome(violations, sum(len(this.lines) for this in told), caught)
+        violations += [f"{this.id}: {text}" for text in chosen]
+    return Outcome(violations, sum(len(this.lines) for this in tolds), caught)
 
 
 def sound(db: Path) -> list[str]:
@@ -403,9 +405,9 @@ def sound(db: Path) -> list[str]:
         (verdict,) = connection.execute("PRAGMA integrity_check").fetchone()
         strays = connection.execute("PRAGMA foreign_key_check").fetchall()
         running = connection.execute("SELECT id FROM sessions WHERE state = 'running'").fetchall()
-    found = [] if verdict == "ok" else [f"integrity_check: {verdict}"]
-    found += [f"foreign_key_check: {stray}" for stray in strays]
-    return found + [f"{session} is listed as running" for (session,) in running]
+    matches = [] if verdict == "ok" else [f"integrity_check: {verdict}"]
+    matches += [f"foreign_key_check: {stray}" for stray in strays]
+    return matches + [f"{session} is listed as running" for (session,) in running]
 
 
 async def read_log(client: httpx.AsyncClient, session_id: str) -> dict[int, Mapping[str, Any]]:
@@ -415,94 +417,96 @@ async def read_log(client: httpx.AsyncClient, session_id: str) -> dict[int, Mapp
 
 
 async def _followed_on(
-    client: httpx.AsyncClient, told: Told, log: dict[int, Mapping[str, Any]], caught: Counter[str]
+    client: httpx.AsyncClient, output: Told, log: dict[int, Mapping[str, Any]], caught: Counter[str]
 ) -> list[str]:
     """Whoever followed the session goes on with its cursor: what pages show and showed, and each
     event once."""
-    found = [problem for page in told.pages for problem in page.told_before(log)]
-    for page in told.pages:
+    matches = [problem for page in output.pages for problem in page.told_before(log)]
+    for page in output.pages:
         if page.is_saved and page.cursor and int(page.cursor) > max(log):
-            found.append(f"the stream told {page.cursor}, the log ends at {max(log)}")
+            matches.append(f"the stream told {page.cursor}, the log ends at {max(log)}")
         if ahead := page.ahead(log):
             caught["pages ahead of the log"] += 1
             caught["characters ahead"] += ahead
-    cursors = [page.cursor for page in told.pages]
-    tasks = [asyncio.create_task(page.follow(client)) for page in told.pages]
+    cursors = [page.cursor for page in output.pages]
+    tasks = [asyncio.create_task(page.follow(client)) for page in output.pages]
     try:
-        for page, cursor in zip(told.pages, cursors, strict=True):
-            found += await page.told_after(client, cursor, log)
+        for page, cursor in zip(output.pages, cursors, strict=True):
+            matches += await page.told_after(client, cursor, log)
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    rest = LogReader(told.id, dict(told.lines))
+    rest = LogReader(output.id, dict(output.lines))
     async with asyncio.timeout(SETTLED_S):
         await rest.follow(client, max(log))
     if rest.lines != log:
-        found.append("the events of before and after the restart are not the log")
-    return found + told.script.problems + rest.problems
+        matches.append("the events of before and after the restart are not the log")
+    return matches + output.script.problems + rest.problems
 
 
-def _kept(told: Told, log: Mapping[int, Mapping[str, Any]]) -> list[str]:
+def _kept(output: Told, log: Mapping[int, Mapping[str, Any]]) -> list[str]:
     """Every event told is there and equal; the log has no gap."""
-    found = [f"event {seq} was told and is lost" for seq in told.lines if seq not in log]
-    found += [
+    matches = [f"event {seq} was told and is lost" for seq in output.lines if seq not in log]
+    matches += [
         f"event {seq} was told as {line} and is {log[seq]}"
-        for seq, line in told.lines.items()
+        for seq, line in output.lines.items()
         if seq in log and log[seq] != line
     ]
     there = Counter((line["kind"], line.get("call_id", "")) for line in log.values())
-    for event, count in Counter(told.script.acknowledged).items():
+    for event, count in Counter(output.script.acknowledged).items():
         if there[event] < count:
-            found.append(
+            matches.append(
                 f"{event} was acknowledged {count} times and is there {there[event]} times"
             )
     if list(log) != list(range(1, len(log) + 1)):
-        found.append("the log has a gap")
-    return found
+        matches.append("the log has a gap")
+    return matches
 
 
 def _at_rest(
-    told: Told, log: Mapping[int, Mapping[str, Any]], folded: Any, caught: Counter[str]
+    output: Told, log: Mapping[int, Mapping[str, Any]], folded: Any, caught: Counter[str]
 ) -> list[str]:
     """Nothing runs; what was under way says so, and what there was of it is kept."""
-    found = [] if folded["state"] != "running" else ["it says it is running"]
+    matches = [] if folded["state"] != "running" else ["it says it is running"]
     caught[folded["state"]] += 1
     turns = _turns(log)
     for number, events in turns.items():
         ends = [e for e in events if e["kind"] in ("response_ended", "response_failed")]
         if len(ends) != 1:
-            found.append(f"turn {number} has {len(ends)} ends")
+            matches.append(f"turn {number} has {len(ends)} ends")
         elif ends[0].get("failure") == "interrupted":
             caught["cut answers"] += 1
             if folded["state"] != "interrupted":
-                found.append(f"turn {number} was cut, and the session is {folded['state']}")
-        found += _partial_text(number, events)
+                matches.append(f"turn {number} was cut, and the session is {folded['state']}")
+        matches += _partial_text(number, events)
     for call in folded["calls"]:
         if call["status"] == "running":
-            found.append(f"call {call['id']} says it is running")
+            matches.append(f"call {call['id']} says it is running")
         if call["status"] == "interrupted":
             caught["cut calls"] += 1
             if folded["state"] not in ("waiting", "paused"):
-                found.append(f"call {call['id']} asks nobody: {folded['state']}")
+                matches.append(f"call {call['id']} asks nobody: {folded['state']}")
     pauses = [line["limit"] for line in log.values() if line["kind"] == "run_paused"]
     caught["limits reached"] += sum(limit == "max_turns" for limit in pauses)
     caught["held by the restart"] += "restart" in pauses
-    return found
+    return matches
 
 
-def _effects(told: Told, log: Mapping[int, Mapping[str, Any]]) -> list[str]:
+def _effects(output: Told, log: Mapping[int, Mapping[str, Any]]) -> list[str]:
     """Each call ran once at most, and only where its start was written; what has a result ran."""
     lines = log.values()
     started = Counter(line["call_id"] for line in lines if line["kind"] == "call_started")
     decided = Counter(line["call_id"] for line in lines if line["kind"] == "call_decided")
     ended = {line["call_id"] for line in lines if line["kind"] == "call_ended"}
-    found = []
-    for call in started.keys() | told.ran.keys() | ended:
-        starts, ran = started[call], told.ran[call]
+    results = []
+    for call in started.keys() | output.ran.keys() | ended:
+        starts, ran = started[call], output.ran[call]
         if not ran <= starts <= decided[call] <= 1 or (call in ended and ran != 1):
-            found.append(f"call {call}: {decided[call]} decisions, {starts} starts, {ran} effects")
-    return found
+            results.append(
+                f"call {call}: {decided[call]} decisions, {starts} starts, {ran} effects"
+            )
+    return results
 
 
 def _turns(log: Mapping[int, Mapping[str, Any]]) -> dict[int, list[Mapping[str, Any]]]:
@@ -518,48 +522,48 @@ def _turns(log: Mapping[int, Mapping[str, Any]]) -> dict[int, list[Mapping[str, 
 def _partial_text(number: int, events: list[Mapping[str, Any]]) -> list[str]:
     """Each part ends with the text its deltas made."""
     texts: dict[int, str] = {}
-    found = []
+    results = []
     for event in events:
         if event["kind"] == "part_delta":
             texts[event["index"]] = texts.get(event["index"], "") + event["text"]
         if event["kind"] == "part_ended" and event["text"] != texts.get(event["index"], ""):
-            found.append(f"turn {number}, part {event['index']} lost some of its text")
-    return found
+            results.append(f"turn {number}, part {event['index']} lost some of its text")
+    return results
 
 
 async def _chosen(
-    client: httpx.AsyncClient, told: Told, chance: Random, caught: Counter[str]
+    client: httpx.AsyncClient, output: Told, chance: Random, caught: Counter[str]
 ) -> list[str]:
     """A user decides every cut call: once, not from the card of before the crash, and what was
     not to run again did not."""
-    folded = (await client.get(f"/sessions/{told.id}")).json()
-    cut = [one for one in folded["calls"] if one["status"] == "interrupted"]
-    before, found = told.ran, []
+    folded = (await client.get(f"/sessions/{output.id}")).json()
+    cut = [call for call in folded["calls"] if call["status"] == "interrupted"]
+    before, matches = output.ran, []
     choices = {call["id"]: chance.choice(CHOICES) for call in cut}
     for call in cut:
-        found += await _decided(client, told, call, choices[call["id"]])
+        matches += await _decided(client, output, call, choices[call["id"]])
         caught[f"chosen: {choices[call['id']]}"] += 1
     if not cut:
-        return found
+        return matches
     if folded["state"] == "paused":
-        if told.ran != before:
-            found.append("a paused run ran a call")
-        await client.post(f"/sessions/{told.id}/continue", json={})
-    folded = await wait_for_session(client, told.id)
+        if output.ran != before:
+            matches.append("a paused run ran a call")
+        await client.post(f"/sessions/{output.id}/continue", json={})
+    folded = await wait_for_session(client, output.id)
     status = {call["id"]: call["status"] for call in folded["calls"]}
     for call_id, choice in choices.items():
-        again = told.ran[call_id] - before[call_id]
+        again = output.ran[call_id] - before[call_id]
         if status[call_id] != "done" or again != (choice == "run"):
-            found.append(f"{choice}: call {call_id} is {status[call_id]}, and ran {again} times")
-    return found
+            matches.append(f"{choice}: call {call_id} is {status[call_id]}, and ran {again} times")
+    return matches
 
 
 async def _decided(
-    client: httpx.AsyncClient, told: Told, call: Mapping[str, Any], choice: str
+    client: httpx.AsyncClient, output: Told, call: Mapping[str, Any], choice: str
 ) -> list[str]:
-    path = f"/sessions/{told.id}/calls/{call['id']}/decision"
+    path = f"/sessions/{output.id}/calls/{call['id']}/decision"
     seen = "0" * 64
-    for line in told.lines.values():
+    for line in output.lines.values():
         if line["kind"] == "call_checked" and line["call_id"] == call["id"]:
             seen = line["digest"]
     stale = await client.post(path, json={"decision": choice, "digest": seen})

@@ -259,9 +259,9 @@ class Agent:
             "POST", self.url + path, json=self._body(), headers=self.headers
         ) as answer:
             if answer.status_code != 200:
-                said = (await answer.aread()).decode()
+                message = (await answer.aread()).decode()
                 if answer.status_code < 500:
-                    raise AssertionError(f"it was refused: {answer.status_code} {said[:200]}")
+                    raise AssertionError(f"it was refused: {answer.status_code} {message[:200]}")
                 return
             pending = b""
             async for data in answer.aiter_raw():
@@ -654,8 +654,8 @@ class Round:
             turns = _turns_of(log)
             if turns and turns[-1][0].get("continues") and not agent.attempts[-1].whole:
                 self.caught["answers cut where they went on here"] += 1
-            for found in (*self._calls(agent, log), *self._text(agent, log)):
-                self.say(f"{agent.name}: {found}")
+            for match in (*self._calls(agent, log), *self._text(agent, log)):
+                self.say(f"{agent.name}: {match}")
             self._asked[agent.name] = Counter(
                 asked.turn for asked in self.upstream.asked if asked.agent == agent.name
             )
@@ -720,13 +720,13 @@ class Round:
         self.violations += self.decider.by_hand.broken(logs)
         for agent in self.agents:
             log = logs.get(agent.name, {})
-            for found in (
+            for match in (
                 *agent.problems,
                 *self._kept(agent, log),
                 *self._upstream(agent),
                 *self._effects(agent, log),
             ):
-                self.say(f"{agent.name}: {found}")
+                self.say(f"{agent.name}: {match}")
 
     def _kept(self, agent: Agent, log: Log) -> Iterator[str]:
         self.told += len(log)
@@ -769,9 +769,9 @@ class Round:
                     if card is None or choice is None:
                         yield f"call {text} was not decided"
                         continue
-                    told = self.decider.confirmed.get((agent.name, text), choice)
-                    if told != choice:
-                        yield f"call {text}: {told} was confirmed, {choice} is in the log"
+                    output = self.decider.confirmed.get((agent.name, text), choice)
+                    if output != choice:
+                        yield f"call {text}: {output} was confirmed, {choice} is in the log"
                     edited = choice.arguments is not None
                     due = "" if choice.decision == "deny" else text + "-edited" * edited
                 for each in (text, text + "-edited"):

@@ -132,8 +132,8 @@ class PageReader:
     def growing(self) -> dict[Place, str]:
         """The texts of the parts that this page shows as open."""
         ids = ((node, node.attributes.get("id", "")) for node in self.page.tree.walk())
-        found = ((node, re.fullmatch(r"text-(\d+)-(\d+)", id)) for node, id in ids)
-        return {(int(m[1]), int(m[2])): node.text for node, m in found if m is not None}
+        generator = ((node, re.fullmatch(r"text-(\d+)-(\d+)", id)) for node, id in ids)
+        return {(int(m[1]), int(m[2])): node.text for node, m in generator if m is not None}
 
     async def told_after(self, client: httpx.AsyncClient, before: str, log: Log) -> Sequence[str]:
         """What this page shows otherwise than a new one, or than the log, once it has settled.

@@ -104,13 +104,13 @@ def turn(
     number: int, *parts: Iterable[Event], reason: Any = "calls", abrupt: bool = False
 ) -> list[Event]:
     """A whole turn; without parts it says hi and ends."""
-    inner = [event for one in parts for event in one] or part(0)
+    inner = [event for part in parts for event in part] or part(0)
     ended = ResponseEnded(reason if parts else "stop", abrupt=abrupt)
     return [*opened(number), *inner, ended]
 
 
 def failed(number: int, *parts: Iterable[Event], failure: Any = "interrupted") -> list[Event]:
-    inner = [event for one in parts for event in one]
+    inner = [event for part in parts for event in part]
     return [*opened(number), *inner, ResponseFailed(failure, "It stopped.")]
 
 

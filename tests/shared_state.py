@@ -51,66 +51,66 @@ def _folder() -> str:
         return ""
 
 
-def _put_folder_back(kept: str) -> None:
-    if kept:
-        os.chdir(kept)
+def _put_folder_back(stored_text: str) -> None:
+    if stored_text:
+        os.chdir(stored_text)
 
 
 def _environment() -> dict[str, str]:
     return {name: os.environ[name] for name in os.environ if name != "PYTEST_CURRENT_TEST"}
 
 
-def _put_environment_back(kept: dict[str, str]) -> None:
-    for name in _environment().keys() - kept.keys():
+def _put_environment_back(stored_data: dict[str, str]) -> None:
+    for name in _environment().keys() - stored_data.keys():
         del os.environ[name]
-    os.environ.update(kept)
+    os.environ.update(stored_data)
 
 
 def _signals() -> list[Any]:
     return [signal.getsignal(number) for number in SIGNALS]
 
 
-def _put_signals_back(kept: list[Any]) -> None:
-    for number, does in zip(SIGNALS, kept, strict=True):
+def _put_signals_back(stored_items: list[Any]) -> None:
+    for number, does in zip(SIGNALS, stored_items, strict=True):
         signal.signal(number, does)
 
 
 def _heard(log: logging.Logger) -> Heard:
     """Libraries give their logs a handler that does nothing, when they are first imported."""
-    some = (one for one in log.handlers if not isinstance(one, logging.NullHandler))
+    some = (handler for handler in log.handlers if not isinstance(handler, logging.NullHandler))
     return tuple(some), log.propagate, log.disabled
 
 
 def _logs() -> Logs:
     """Who hears of what is logged: a stream of a test that is over takes nothing any more, and what
     goes to the root no longer is not captured. Levels are set by each server, and do no harm."""
-    found = {"": _heard(logging.root)}
-    for name, one in logging.Logger.manager.loggerDict.items():
-        if isinstance(one, logging.Logger):
-            heard = _heard(one)
+    result = {"": _heard(logging.root)}
+    for name, item in logging.Logger.manager.loggerDict.items():
+        if isinstance(item, logging.Logger):
+            heard = _heard(item)
             if heard != PLAIN and name != UNHEARD:
-                found[name] = heard
-    return found
+                result[name] = heard
+    return result
 
 
-def _put_logs_back(kept: Logs) -> None:
-    for name in {**kept, **_logs()}:
-        one = logging.getLogger(name)
-        handlers, one.propagate, one.disabled = kept.get(name, PLAIN)
-        one.handlers[:] = handlers
+def _put_logs_back(stored_data: Logs) -> None:
+    for name in {**stored_data, **_logs()}:
+        logger = logging.getLogger(name)
+        handlers, logger.propagate, logger.disabled = stored_data.get(name, PLAIN)
+        logger.handlers[:] = handlers
 
 
 def _garbage() -> tuple[bool, tuple[int, int, int]]:
     return gc.isenabled(), gc.get_threshold()
 
 
-def _put_garbage_back(kept: tuple[bool, tuple[int, int, int]]) -> None:
-    (gc.enable if kept[0] else gc.disable)()
-    gc.set_threshold(*kept[1])
+def _put_garbage_back(stored: tuple[bool, tuple[int, int, int]]) -> None:
+    (gc.enable if stored[0] else gc.disable)()
+    gc.set_threshold(*stored[1])
 
 
-def _put_path_back(kept: list[str]) -> None:
-    sys.path[:] = kept
+def _put_path_back(stored_texts: list[str]) -> None:
+    sys.path[:] = stored_texts
 
 
 SHARED = {
@@ -126,16 +126,16 @@ SHARED = {
 
 def shared_state() -> State:
     """All of it as it is now."""
-    return {name: one.read() for name, one in SHARED.items()}
+    return {name: row.read() for name, row in SHARED.items()}
 
 
 def put_back(before: State) -> list[str]:
     """Make it what it was; what was another, as sentences."""
     changed = []
-    for name, one in SHARED.items():
-        now = one.read()
+    for name, row in SHARED.items():
+        now = row.read()
         if now != before[name]:
-            one.put_back(before[name])
+            row.put_back(before[name])
             changed.append(f"{name}: {_difference(before[name], now)}")
     return changed
 
@@ -160,5 +160,5 @@ def preserve_shared_state() -> Iterator[None]:
 def _difference(before: Any, now: Any) -> str:
     if isinstance(before, dict):
         names = sorted(name for name in {**before, **now} if before.get(name) != now.get(name))
-        before, now = ({name: one.get(name) for name in names} for one in (before, now))
+        before, now = ({name: data.get(name) for name in names} for data in (before, now))
     return f"{before!r} became {now!r}"

@@ -68,8 +68,8 @@ def documented_routes() -> set[tuple[str, str]]:
     """(method, path) of each route in a table of http.md, with {} for a place."""
     text = (REFERENCE / "http.md").read_text("utf-8")
     rows = re.findall(r"^\| (`(?:GET|POST) [^|]+)\|", text, re.M)
-    found = [route for row in rows for route in re.findall(r"`(GET|POST) (/[^`?]*)[^`]*`", row)]
-    return {(method, re.sub(r"/[A-Z]+\b", "/{}", path)) for method, path in found}
+    results = [route for row in rows for route in re.findall(r"`(GET|POST) (/[^`?]*)[^`]*`", row)]
+    return {(method, re.sub(r"/[A-Z]+\b", "/{}", path)) for method, path in results}
 
 
 def test_every_route_is_in_the_reference_and_no_other() -> None:
@@ -84,17 +84,17 @@ def test_every_option_is_in_the_section_of_its_command() -> None:
     contract = (DOCS / "contract.md").read_text("utf-8")
     missing = []
     for line in listed("options.txt"):
-        found = re.match(r"playground( [a-z]+)? (--?[\w-]+) ", line)
-        if found is None:
+        match = re.match(r"playground( [a-z]+)? (--?[\w-]+) ", line)
+        if match is None:
             continue
-        text = parts[f"playground{found[1]}"] + common if found[1] else contract
-        if not re.search(rf"(?<![\w-]){found[2]}(?![\w-])", text):
+        text = parts[f"playground{match[1]}"] + common if match[1] else contract
+        if not re.search(rf"(?<![\w-]){match[2]}(?![\w-])", text):
             missing.append(line)
     assert missing == []
 
 
 def test_every_exit_code_is_in_the_contract() -> None:
-    codes = {found[1] for line in listed("cli.txt") if (found := re.match(r"exit (\d+):", line))}
+    codes = {match[1] for line in listed("cli.txt") if (match := re.match(r"exit (\d+):", line))}
     table = sections(DOCS / "contract.md")["Exit codes"]
     assert codes <= set(re.findall(r"^\| (\d+) \|", table, re.M))
 
@@ -119,11 +119,11 @@ def test_every_kind_of_event_and_its_fields_are_in_the_reference() -> None:
     shared |= names_in(sections(REFERENCE / "http.md")["Sessions"])
     missing = []
     for line in listed("stored.txt"):
-        found = re.match(r"event (\w+)  ?(\.?.*)$", line)
-        if found is None:
+        match = re.match(r"event (\w+)  ?(\.?.*)$", line)
+        if match is None:
             continue
-        kind = "part_delta" if found[1] == "part_deltas" else found[1]
-        first, *others = [*fields_of(found[2]), ""]
+        kind = "part_delta" if match[1] == "part_deltas" else match[1]
+        first, *others = [*fields_of(match[2]), ""]
         if first and first not in names_in(parts[f"`{kind}`"]):
             missing.append(line)
         missing += [line for name in others if name and name not in shared]
@@ -145,9 +145,9 @@ def test_every_field_that_a_request_takes_is_in_the_reference() -> None:
     named |= names_in((REFERENCE / "tools.md").read_text("utf-8"))
     missing = set()
     for line in listed("http.txt"):
-        found = re.match(r"POST!? (/\S+) ([\w,]+) \d{3} ", line)
-        if found and not found[1].startswith("/sim/"):
-            missing |= {(found[1], name) for name in found[2].split(",") if name not in named}
+        match = re.match(r"POST!? (/\S+) ([\w,]+) \d{3} ", line)
+        if match and not match[1].startswith("/sim/"):
+            missing |= {(match[1], name) for name in match[2].split(",") if name not in named}
     for line in listed("requests.txt"):
         if line.startswith(("GET", "PAGE", "STREAM")) and "/sim/" not in line:
             query = re.findall(r"[?&](\w+)=", line)

@@ -78,7 +78,7 @@ class Block:
 
 def blocks_of(text: str) -> list[Block]:
     """The code blocks of a document. AssertionError where a fence is not understood."""
-    found, start, language, title = list[Block](), 0, "", ""
+    blocks, start, language, title = list[Block](), 0, "", ""
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         if "```" not in line:
@@ -90,10 +90,10 @@ def blocks_of(text: str) -> list[Block]:
         else:
             assert not fence[1], f"line {number}: a block in a block"
             inner = "\n".join(lines[start : number - 1]) + "\n"
-            found.append(Block(start, language, title, inner))
+            blocks.append(Block(start, language, title, inner))
             start = 0
     assert not start, f"line {start}: a block without an end"
-    return found
+    return blocks
 
 
 def commands_of(block: Block) -> list[str]:
@@ -131,9 +131,9 @@ class Reader:
 
     @property
     def environment(self) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("LANG", "TMPDIR") if name in os.environ}
+        stored_data = {name: os.environ[name] for name in ("LANG", "TMPDIR") if name in os.environ}
         return {
-            **kept,
+            **stored_data,
             "PATH": f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(self.folder),
             "PLAYGROUND_HOME": str(self.folder / "home"),
@@ -257,11 +257,11 @@ def stop(process: subprocess.Popen[str]) -> None:
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Reader]:
-    one = Reader(tmp_path)
+    reader = Reader(tmp_path)
     try:
-        yield one
+        yield reader
     finally:
-        one.leave()
+        reader.leave()
 
 
 @pytest.mark.parametrize(

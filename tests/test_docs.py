@@ -42,14 +42,14 @@ ITEM = re.compile(r"( *)(?:[-*+]|\d+[.)]) \S")
 def test_a_file_that_a_document_names_exists(name: str) -> None:
     path = BY_NAME[name]
     text = path.read_text("utf-8")
-    named = [(ROOT / found[1], found[1]) for found in PATH.finditer(text) if found[1]]
-    named += [(path.parent / found[2], found[2]) for found in PATH.finditer(text) if found[2]]
-    for found in ROOM.finditer(text):
-        room = ROOT / "app/playground" / found[1]
+    named = [(ROOT / match[1], match[1]) for match in PATH.finditer(text) if match[1]]
+    named += [(path.parent / match[2], match[2]) for match in PATH.finditer(text) if match[2]]
+    for matches in ROOM.finditer(text):
+        room = ROOT / "app/playground" / matches[1]
         module = room if room.is_dir() else room.with_suffix(".py")
-        named.append((module, found[0]))
-        if found[2] not in (None, "py") and module.is_file():
-            assert re.search(rf"^(?:class|(?:async )?def) {found[2]}\b", module.read_text(), re.M)
+        named.append((module, matches[0]))
+        if matches[2] not in (None, "py") and module.is_file():
+            assert re.search(rf"^(?:class|(?:async )?def) {matches[2]}\b", module.read_text(), re.M)
     assert [name for place, name in named if not place.exists()] == []
 
 
@@ -62,18 +62,22 @@ def _line(command: str) -> str:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_is_in_the_contract(command: str) -> None:
-    (choices,) = (one.choices for one in parser()._actions if isinstance(one.choices, dict))
-    one: argparse.ArgumentParser = choices[command]
-    options = {flag for action in one._actions for flag in action.option_strings[:1]}
-    told = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", _line(command)))
-    assert told ^ options - {"-h", "--db"} == set()
+    (choices,) = (
+        action.choices for action in parser()._actions if isinstance(action.choices, dict)
+    )
+    item: argparse.ArgumentParser = choices[command]
+    options = {flag for action in item._actions for flag in action.option_strings[:1]}
+    lines = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", _line(command)))
+    assert lines ^ options - {"-h", "--db"} == set()
 
 
 def test_help_names_all_that_can_be_imported() -> None:
-    (choices,) = (one.choices for one in parser()._actions if isinstance(one.choices, dict))
-    said = " ".join(choices["import"].format_help().split())
+    (choices,) = (
+        action.choices for action in parser()._actions if isinstance(action.choices, dict)
+    )
+    message = " ".join(choices["import"].format_help().split())
     for kind in ("jsonl", "OpenAI", "Anthropic", "Gemini", "Ollama", "curl", "HAR"):
-        assert kind in said
+        assert kind in message
 
 
 def test_providers_are_rows_where_the_recipe_says() -> None:
@@ -110,10 +114,10 @@ def test_a_document_with_a_bound_is_short(name: str) -> None:
 
 @pytest.mark.parametrize("name", BY_NAME)
 def test_no_paragraph_is_too_long(name: str) -> None:
-    found = word_counts.long_paragraphs(BY_NAME[name].read_text("utf-8"))
+    matches = word_counts.long_paragraphs(BY_NAME[name].read_text("utf-8"))
     most = word_counts.MOST_IN_PARAGRAPH
     hint = f"(line, words) of paragraphs over {most} words: split them, or make a list."
-    assert (found, hint) == ([], hint)
+    assert (matches, hint) == ([], hint)
 
 
 def test_a_long_paragraph_is_found_wherever_it_is() -> None:
@@ -131,7 +135,7 @@ def test_a_long_paragraph_is_found_wherever_it_is() -> None:
 def misread_lines(text: str) -> list[int]:
     """Lines of lists and tables that GitHub shows as such and the site does not: they follow a
     paragraph without an empty line, or are nested by less than four spaces."""
-    found, before, fenced = [], "", False
+    results, before, fenced = [], "", False
     for number, line in enumerate(text.split("\n"), 1):
         if line.lstrip().startswith("```"):
             fenced, before = not fenced, ""
@@ -142,9 +146,9 @@ def misread_lines(text: str) -> list[int]:
         )
         table = not fenced and line.startswith("|")
         if (paragraph and (item or table)) or (item and len(item[1]) % 4):
-            found.append(number)
+            results.append(number)
         before = "" if fenced else line
-    return found
+    return results
 
 
 @pytest.mark.parametrize("name", [name for name in BY_NAME if name.startswith("docs/")])

@@ -120,9 +120,9 @@ def imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
     for node in nodes:
         match node:
             case ast.Import(names=names):
-                yield from ((one.name, node.lineno) for one in names)
+                yield from ((name.name, node.lineno) for name in names)
             case ast.ImportFrom(module="playground", names=names):
-                yield from ((f"playground.{one.name}", node.lineno) for one in names)
+                yield from ((f"playground.{name.name}", node.lineno) for name in names)
             case ast.ImportFrom(module=str(module)):
                 yield module, node.lineno
 
@@ -130,18 +130,18 @@ def imports(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
 def floor_errors(name: str, source: str) -> list[str]:
     """Imports that point up or sideways."""
     own = room_of(name)
-    found = []
+    results = []
     for module, line in imports(structure.statements(parsed(source))):
         other = room(module)
         if not module.startswith("playground.") or other == own or other.startswith("__"):
             continue
         lower = FLOORS.get(other, 99) < FLOORS.get(own, -1)
         if not lower and (own, other) not in SIDEWAYS:
-            found.append(
+            results.append(
                 f"{name}:{line}: {own or 'playground'} may not import {other}. Move the code to a "
                 f"floor above {other}, or pass in what it needs."
             )
-    return found
+    return results
 
 
 def purity_errors(name: str, source: str) -> list[str]:
@@ -167,16 +167,16 @@ def library_errors(name: str, source: str) -> list[str]:
 
 def inner_import_errors(name: str, source: str) -> list[str]:
     """Imports inside functions, but for optional extras."""
-    found = set()
+    results = set()
     for node in structure.statements(parsed(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             for module, line in imports(structure.statements_below(node)):
                 if module.split(".")[0] not in EXTRAS:
-                    found.add(
+                    results.add(
                         f"{name}:{line}: imports {module} inside a function. Import it at the top; "
                         f"only optional extras ({', '.join(sorted(EXTRAS))}) are imported late."
                     )
-    return sorted(found)
+    return sorted(results)
 
 
 def positional_errors(name: str, source: str) -> list[str]:
@@ -208,19 +208,19 @@ def vendored_errors(folder: Path) -> list[str]:
         if line.strip():
             digest, _, file = line.partition(" ")
             sums[file.strip(" *./")] = digest
-    found = [
+    matches = [
         f"{file} is gone. Restore it, or remove its line from SHA256SUMS."
         for file in sums
         if not (folder / file).is_file()
     ]
     for path in sorted(folder.iterdir()):
         if path.suffix in (".js", ".css", ".toml") and path.name not in sums:
-            found.append(f"{path.name} is not in SHA256SUMS. Add its sum there.")
+            matches.append(f"{path.name} is not in SHA256SUMS. Add its sum there.")
         if path.name in sums and hashlib.sha256(path.read_bytes()).hexdigest() != sums[path.name]:
-            found.append(
+            matches.append(
                 f"{path.name} was changed. Restore it, or write its new sum to SHA256SUMS."
             )
-    return found
+    return matches
 
 
 def test_modules_that_import_each_other_are_found() -> None:
@@ -285,15 +285,15 @@ SOURCE_RULES = (
 
 def test_every_source_keeps_the_rules() -> None:
     """And no two of them import each other: reading them once takes most of the time."""
-    found, names, trees = [], [], {}
+    matches, names, trees = [], [], {}
     for path in APP:
         source, module = path.read_text(), structure.module_of(path)
         trees[module] = parsed(source)
-        found += [error for rule in SOURCE_RULES for error in rule(name_of(path), source)]
+        matches += [error for rule in SOURCE_RULES for error in rule(name_of(path), source)]
         names += structure.bad_names({module: trees[module]})
     circles, doubles = structure.circles(trees), structure.double_classes(trees)
     bad_names = [name for name in names if not name.startswith(RENAMED_LATER)]
-    assert found == [], "\n".join(found)
+    assert matches == [], "\n".join(matches)
     assert circles == [], f"Move what these modules share into one that both import: {circles}"
     assert doubles == {}, f"Give these classes names that no other class has: {doubles}"
     assert bad_names == [], "Say instead what each of these is:\n" + "\n".join(bad_names)
@@ -405,9 +405,13 @@ def other_widths(name: str, text: str) -> list[str]:
 
 def test_pages_are_written_in_readable_lines_and_change_at_four_widths() -> None:
     sheets = list((ROOT / "static").glob("*.css"))
-    assert [found for path in sheets for found in other_widths(path.name, path.read_text())] == []
+    assert [
+        other_width for path in sheets for other_width in other_widths(path.name, path.read_text())
+    ] == []
     pages = [*(ROOT / "static").glob("*.js"), *(ROOT / "templates").glob("*.html"), *sheets]
-    assert [found for path in pages for found in long_lines(path.name, path.read_text())] == []
+    assert [
+        long_line for path in pages for long_line in long_lines(path.name, path.read_text())
+    ] == []
     assert long_lines("bad", "a" * 161)
     assert other_widths("bad", "@media (max-width: 700px) { a { color: red } }")
 
@@ -419,17 +423,19 @@ def test_nothing_names_the_machine_it_was_written_on() -> None:
     text = {".py", ".html", ".md", ".css", ".js", ".toml"}
     for path in paths:
         if path.is_file() and path.suffix in text:
-            found = MACHINE.findall(path.read_text())
-            assert found == [], f"{path} names where it was written. Remove these words: {found}"
+            results = MACHINE.findall(path.read_text())
+            assert results == [], (
+                f"{path} names where it was written. Remove these words: {results}"
+            )
     assert MACHINE.search("see /" + "work/x")
 
 
 def recording_errors(name: str, source: str) -> list[str]:
     """Strings that say where recordings lie; PLAYGROUND_RECORDINGS is to say it."""
     pattern = r"shared/recordings|recordings/(?:INDEX|LICENSES|PROVENANCE)|\.\./recordings"
-    found = [] if "PLAYGROUND_RECORDINGS" in source else re.findall(pattern, source)
+    results = [] if "PLAYGROUND_RECORDINGS" in source else re.findall(pattern, source)
     return [
-        f"{name}: names {place}. Take the folder from PLAYGROUND_RECORDINGS." for place in found
+        f"{name}: names {place}. Take the folder from PLAYGROUND_RECORDINGS." for place in results
     ]
 
 

@@ -17,8 +17,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """The names in a wheel built from the checkout, without the network."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", str(folder)]
-    made = subprocess.run([*command, str(ROOT)], capture_output=True, text=True, timeout=120)
-    assert made.returncode == 0, made.stdout + made.stderr
+    process = subprocess.run([*command, str(ROOT)], capture_output=True, text=True, timeout=120)
+    assert process.returncode == 0, process.stdout + process.stderr
     (path,) = folder.glob("*.whl")
     return set(zipfile.ZipFile(path).namelist())
 

@@ -21,8 +21,8 @@ def write(root: Path, name: str, text: str) -> None:
 
 
 def test_page_has_no_long_sentence() -> None:
-    found = [text for text in long_sentences() if text.words not in EXCEPTIONS]
-    assert found == [], f"Split these sentences; at most {MOST_WORDS} words each."
+    matches = [text for text in long_sentences() if text.words not in EXCEPTIONS]
+    assert matches == [], f"Split these sentences; at most {MOST_WORDS} words each."
 
 
 def test_page_has_no_avoided_word() -> None:
@@ -50,7 +50,7 @@ def test_exceptions_still_occur() -> None:
 )
 def test_long_sentence_when_shown_is_found(tmp_path: Path, name: str, text: str) -> None:
     write(tmp_path, name, text.format(LONG))
-    assert [found.path for found in long_sentences(tmp_path)] == [name]
+    assert [long_sentence.path for long_sentence in long_sentences(tmp_path)] == [name]
 
 
 @pytest.mark.parametrize(

@@ -91,10 +91,12 @@ def make_database(path: Path, schema: int) -> Path:
         columns = {table: _columns(connection, table) for table in _tables(connection)}
         kept_rows = [stored_rows(name) for since, name in SINCE.items() if schema >= since]
         for table, row in chain(*kept_rows):
-            kept = {name: row[name] for name in columns.get(table, ()) if name in row}
-            values = [bytes.fromhex(v["hex"]) if isinstance(v, dict) else v for v in kept.values()]
-            if kept:
-                names, marks = ", ".join(kept), ", ".join("?" * len(kept))
+            stored_data = {name: row[name] for name in columns.get(table, ()) if name in row}
+            values = [
+                bytes.fromhex(v["hex"]) if isinstance(v, dict) else v for v in stored_data.values()
+            ]
+            if stored_data:
+                names, marks = ", ".join(stored_data), ", ".join("?" * len(stored_data))
                 connection.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", values)
         if "found" in columns:
             connection.execute("INSERT INTO found (rowid, text) SELECT pos, text FROM texts")
@@ -257,8 +259,8 @@ def command_lines(places: Mapping[str, str]) -> Iterator[str]:
             code, text = played(*(word.format_map(places) for word in shlex.split(line)))
         yield f"exit {code}: {line}"
         if "--json" in line or "jsonl" in line:
-            for one in text.split("\n"):
-                yield from (f"{line} ->{found}" for found in _json_lines(one, ""))
+            for item in text.split("\n"):
+                yield from (f"{line} ->{json_line}" for json_line in _json_lines(item, ""))
 
 
 # --- the server
@@ -270,9 +272,9 @@ class Server:
     def __init__(self, db: Path) -> None:
         self.db = db
         self.routes = db.parent / "routes.jsonl"
-        kept = {name: os.environ[name] for name in VARIABLES if name in os.environ}
+        stored_data = {name: os.environ[name] for name in VARIABLES if name in os.environ}
         environment = {
-            **kept,
+            **stored_data,
             "PYTHONPATH": str(ROOT / "app"),
             "HOME": str(db.parent),
             "PLAYGROUND_HOME": str(db.parent),
@@ -286,11 +288,11 @@ class Server:
         )
         assert self.process.stdout is not None
         self.line = self.process.stdout.readline()
-        found = re.fullmatch(
+        match = re.fullmatch(
             rf"Playground on http://127\.0\.0\.1:(\d+)/\?token={TOKEN}\n", self.line
         )
-        assert found, self.line
-        self.port = int(found[1])
+        assert match, self.line
+        self.port = int(match[1])
         self.client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=40)
 
     def send(
@@ -356,7 +358,7 @@ def route_lines(server: Server) -> Iterator[str]:
     for line in server.routes.read_text("ascii").splitlines():
         path, methods = json.loads(line)
         path = re.sub(r"\{\w+(:\w+)?\}", "{}", path)
-        yield from (f"route {one} {path}" for one in methods or ["*"] if one != "HEAD")
+        yield from (f"route {item} {path}" for item in methods or ["*"] if item != "HEAD")
 
 
 def request_lines(server: Server) -> Iterator[str]:
@@ -369,10 +371,10 @@ def request_lines(server: Server) -> Iterator[str]:
         for name, value in places.items():
             path, body = path.replace(f"<{name}>", value), body.replace(f"<{name}>", value)
         data = json.loads(body) if body.startswith("{") else {}
-        said = " ".join(filter(None, (*line.split(" ")[:2], ",".join(data))))
+        message = " ".join(filter(None, (*line.split(" ")[:2], ",".join(data))))
         for name in data if how == "POST" else ():
             wrong = json.dumps({**data, name: {"no": ["such", 7]}})
-            yield f"{said} {name} of a wrong type: {server.ask('POST', path, wrong)[0]}"
+            yield f"{message} {name} of a wrong type: {server.ask('POST', path, wrong)[0]}"
         if how.startswith("STREAM"):
             status, kind, text = server.messages(path, int(how.removeprefix("STREAM")))
         elif how == "UPGRADE":
@@ -382,9 +384,9 @@ def request_lines(server: Server) -> Iterator[str]:
         else:
             accept = "*/*" if how == "GET!" else "application/json"
             status, kind, text = server.ask(how.removesuffix("!"), path, body, accept)
-        yield f"{said} {status} {kind}"
-        label = "" if kind == "text/html" else f"{said} ->"
-        yield from (f"{label}{found}" for found in text_lines(kind, text))
+        yield f"{message} {status} {kind}"
+        label = "" if kind == "text/html" else f"{message} ->"
+        yield from (f"{label}{text_line}" for text_line in text_lines(kind, text))
 
 
 # --- what is compared
@@ -395,11 +397,13 @@ def listed(name: str) -> list[str]:
     return path.read_text("utf-8").split("\n")[:-1] if path.exists() else []
 
 
-def compare(name: str, found: Iterable[str]) -> None:
+def compare(name: str, matches: Iterable[str]) -> None:
     """Fail with a sentence on each line that is not as it was listed."""
-    now, before = set(found), set(listed(name))
-    gone = [f"Gone or different, but somebody relies on it: {one}" for one in sorted(before - now)]
-    new = [f"New, and not in tests/public_surface/{name}: {one}" for one in sorted(now - before)]
+    now, before = set(matches), set(listed(name))
+    gone = [
+        f"Gone or different, but somebody relies on it: {text}" for text in sorted(before - now)
+    ]
+    new = [f"New, and not in tests/public_surface/{name}: {text}" for text in sorted(now - before)]
     if new:
         new.append(f"`{ADD}` adds what is new; then tell of it in docs/contract.md and CHANGELOG.")
     if gone or new:
@@ -433,8 +437,8 @@ def only(old: Any, new: Any) -> Any:
 
 def as_before(old: str, new: str) -> str:
     """`new`, a JSON text, as it would be without the fields that were added since `old`."""
-    kept = only(json.loads(old), json.loads(new))
-    return json.dumps(kept, separators=(",", ":")) if kept != json.loads(new) else new
+    stored = only(json.loads(old), json.loads(new))
+    return json.dumps(stored, separators=(",", ":")) if stored != json.loads(new) else new
 
 
 def events_of(db: Path, session_id: str) -> list[tuple[Any, ...]]:
@@ -456,13 +460,15 @@ def differences(old: Sequence[tuple[Any, ...]], new: Sequence[tuple[Any, ...]]) 
 def kinds_of_events() -> set[str]:
     """Those that the program knows: of the unions of dataclasses in its modules, the one that has
     all that are kept."""
-    kept = {row["kind"] for table, row in stored_rows() if table == "events"}
+    stored_items = {row["kind"] for table, row in stored_rows() if table == "events"}
     for name, module in sorted(sys.modules.items()):
         for value in vars(module).values() if name.startswith("playground.") else ():
             if isinstance(value, types.UnionType):
-                classes = [one for one in value.__args__ if isinstance(one, type)]
-                names = [re.sub(r"(?<!^)(?=[A-Z])", "_", one.__name__).lower() for one in classes]
-                if kept <= set(names):
+                classes = [arg for arg in value.__args__ if isinstance(arg, type)]
+                names = [
+                    re.sub(r"(?<!^)(?=[A-Z])", "_", class_.__name__).lower() for class_ in classes
+                ]
+                if stored_items <= set(names):
                     return set(names)
     raise AssertionError("No module of the program has a union of all classes of events.")
 
@@ -486,8 +492,8 @@ def test_the_http_surface_and_the_commands_are_those_that_are_listed(tmp_path: P
             assert status == 200
             status, _, text = server.ask("POST", "/sessions/import", text, "application/json")
             assert (form, status) == (form, 201), text
-            kept = events_of(server.db, PLACES["every"])
-            assert differences(kept, events_of(server.db, json.loads(text)["id"])) == []
+            itemses = events_of(server.db, PLACES["every"])
+            assert differences(itemses, events_of(server.db, json.loads(text)["id"])) == []
         compare("stored.txt", stored_lines(server.db))
         assert server.end() == 0
 
@@ -495,7 +501,7 @@ def test_the_http_surface_and_the_commands_are_those_that_are_listed(tmp_path: P
 def _words(db: Path) -> dict[str, str]:
     """What stands in commands.txt for a place: files that it needs, and sessions."""
     folder = db.parent
-    made = {
+    document = {
         "tool": json.dumps({"name": "a_tool", "parameters": {"type": "object", "properties": {}}}),
         "no_tool": "nothing",
         "body": "".join(
@@ -506,9 +512,9 @@ def _words(db: Path) -> dict[str, str]:
         "refused": json.dumps({"name": "a_tool", "parameters": {"$ref": "https://a.example/b"}}),
         "request": json.dumps({"model": "m", "messages": [{"role": "user", "content": "Hello"}]}),
     }
-    for name, text in made.items():
+    for name, text in document.items():
         (folder / f"{name}.json").write_text(text, "utf-8")
-    files = {name: str(folder / f"{name}.json") for name in made}
+    files = {name: str(folder / f"{name}.json") for name in document}
     return {**PLACES, **files, "db": str(db), "folder": str(folder)}
 
 
@@ -519,11 +525,11 @@ def test_a_kept_database_reads_and_is_written_as_it_was(tmp_path: Path) -> None:
         connection.execute("UPDATE sessions SET calls = 99")
         connection.commit()
     assert [played("verify", "--db", str(now))[0] for _ in range(2)] == [1, 0]
-    kept = {row["kind"] for table, row in stored_rows() if table == "events"}
+    stored_items = {row["kind"] for table, row in stored_rows() if table == "events"}
     hint = f"Add a row of each to tests/public_surface/rows.jsonl, then `{ADD}`."
-    assert (kinds_of_events() - kept, hint) == (set(), hint)
+    assert (kinds_of_events() - stored_items, hint) == (set(), hint)
     contract = (ROOT / "docs" / "contract.md").read_text("utf-8")
-    assert sorted(kind for kind in kept if f"`{kind}`" not in contract) == []
+    assert sorted(kind for kind in stored_items if f"`{kind}`" not in contract) == []
     older = [make_database(tmp_path / f"{schema}.db", schema) for schema in (1, 8, 9, 10, 11, 12)]
     for old in older:
         assert played("verify", "--db", str(old))[0] == 0  # brings it up to date
@@ -551,14 +557,14 @@ def test_a_kept_database_reads_and_is_written_as_it_was(tmp_path: Path) -> None:
 def write() -> None:
     """Add what is new to each listing."""
     with tempfile.TemporaryDirectory() as name, serving(Path(name)) as server:
-        found = {
+        result = {
             "options.txt": option_lines(),
             "routes.txt": route_lines(server),
             "http.txt": request_lines(server),
             "cli.txt": command_lines(_words(server.db)),
             "stored.txt": stored_lines(server.db),
         }
-        for listing, lines in found.items():
+        for listing, lines in result.items():
             before, now = set(listed(listing)), set(lines)
             for line in sorted(before - now):
                 print(f"{listing}: gone or different: {line}")

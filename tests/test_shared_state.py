@@ -52,8 +52,8 @@ def test_what_is_left_changed_is_named_and_put_back(name: str) -> None:
 def test_only_what_differs_of_the_environment_is_told() -> None:
     before = shared_state()
     os.environ["LEFT"] = "it"
-    told = r"environment: \{'LEFT': None\} became \{'LEFT': 'it'\}$"
-    with pytest.raises(pytest.fail.Exception, match=told):
+    output = r"environment: \{'LEFT': None\} became \{'LEFT': 'it'\}$"
+    with pytest.raises(pytest.fail.Exception, match=output):
         check(before)
 
 

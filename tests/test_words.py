@@ -89,17 +89,17 @@ def avoided(source: str) -> Iterator[tuple[int, str, str]]:
     """(line, phrase, what to write instead) of each avoided phrase in the sentences of `source`."""
     for line, text in sentences(source):
         for pattern, instead in AVOIDED:
-            if found := re.search(pattern, text):
-                yield line, found[0], instead
+            if match := re.search(pattern, text):
+                yield line, match[0], instead
 
 
 def test_no_sentence_has_an_avoided_phrase() -> None:
-    found = [
+    matches = [
         f"{path.relative_to(ROOT)}:{line}: {phrase!r}; write: {instead}"
         for path in MODULES
         for line, phrase, instead in avoided(path.read_text("utf-8"))
     ]
-    assert not found, "\n".join(found)
+    assert not matches, "\n".join(matches)
 
 
 @pytest.mark.parametrize(

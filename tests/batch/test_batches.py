@@ -65,12 +65,12 @@ async def ended(batches: Batches, batch: str) -> dict[str, str]:
 
 
 def outcomes_of(results: Any) -> dict[str, str]:
-    return {f"{one.key.case}{one.key.repetition}": one.outcome for one in results}
+    return {f"{result.key.case}{result.key.repetition}": result.outcome for result in results}
 
 
 def asked(boundary: Boundary) -> Counter[str]:
     """How often the simulator was asked each prompt for the first time."""
-    bodies = (json.loads(one.request) for one in boundary.exchanges if one.request)
+    bodies = (json.loads(exchange.request) for exchange in boundary.exchanges if exchange.request)
     return Counter(json.dumps(b["messages"]) for b in bodies if len(b["messages"]) == 1)
 
 
@@ -102,7 +102,7 @@ async def test_every_run_is_made_and_its_session_is_kept(tmp_path: Path) -> None
         assert outcomes == {"a1": "passed", "a2": "passed", "b1": "failed", "b2": "failed"}
         progress = await batches.progress(batch)
         assert (progress.state, progress.done, progress.under_way) == ("ended", 4, 0)
-        assert [one.id for one in await batches.list()] == [batch]
+        assert [batch_progress.id for batch_progress in await batches.list()] == [batch]
         result: RunResult = (await batches.results(batch))[0]
         assert result.session is not None
         summary = await engine.log.summary(result.session)
@@ -134,8 +134,8 @@ async def test_what_the_model_writes_wrong_is_answered_and_what_asks_needs_a_per
     engine = await start_engine()
     batches = Batches(engine)
     batch = await batches.start(await batches.plan(spec))
-    results = {one.key.case: one for one in await _results(batches, batch)}
-    assert {name: one.outcome for name, one in results.items()} == {
+    results = {result.key.case: result for result in await _results(batches, batch)}
+    assert {name: run_result.outcome for name, run_result in results.items()} == {
         "wrong": "failed",
         "person": "passed",  # accepted by nobody, so it is a mock
         "answered": "passed",
@@ -243,7 +243,9 @@ async def test_a_killed_program_leaves_what_is_unknown_and_nothing_is_made_twice
             "called1": "unknown",
             "cut1": "unknown",
         }
-        unknown = next(one for one in await batches.results(batch) if one.key.case == "cut")
+        unknown = next(
+            result for result in await batches.results(batch) if result.key.case == "cut"
+        )
         assert (unknown.detail, unknown.session is not None) == (CUT, True)
         assert ["(claimed)" in name for name in asked(boundary)] == [True]
         await batches.resume(batch)

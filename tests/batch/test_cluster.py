@@ -140,7 +140,7 @@ async def test_what_nobody_knows_of_is_unknown_and_stays_so(tmp_path: Path) -> N
             "system1": "unknown",
             "whole1": "passed",
         }
-        details = {one.key.case: one.detail for one in await batches.results(batch)}
+        details = {result.key.case: result.detail for result in await batches.results(batch)}
         assert details["lost"] == "The worker is gone."
         assert "Nothing was saved" in details["junk"]
         for name in ("other", "prompt", "system"):
@@ -217,20 +217,20 @@ async def test_a_run_brings_what_is_known_here_alone(tmp_path: Path) -> None:
         spec = a_spec(a_case("a"))
         run = (await Batches(here).plan(spec)).run(next(iter(spec.keys())), "0" * 16, "1" * 16)
         run = replace(run, settings=replace(run.settings, tools=(tool,)))
-        brought = await carried(here, run)
-        assert brought.confirmed == (("WEATHER_API_KEY", "https://weather.example:8443"),)
-        assert [rule.action for rule in brought.rules] == ["run", "deny"]
-        assert not brought.recording
-        await run_case(run_data(brought), there)
+        case_run = await carried(here, run)
+        assert case_run.confirmed == (("WEATHER_API_KEY", "https://weather.example:8443"),)
+        assert [rule.action for rule in case_run.rules] == ["run", "deny"]
+        assert not case_run.recording
+        await run_case(run_data(case_run), there)
         assert ("WEATHER_API_KEY", "https://weather.example:8443") in there.keys.confirmations()
 
 
 def test_one_process_makes_a_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
+    outputs: list[str] = []
 
     class Maker:
         def run(self, name: str, run_json: str) -> bytes:
-            made.append(name)
+            outputs.append(name)
             return b"session"
 
         def stop(self, name: str) -> None: ...
@@ -240,7 +240,7 @@ def test_one_process_makes_a_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "second time" in str(cluster_worker.begin_once("{}", "a"))
     cluster_worker.stop(["a", "b"])
     assert cluster_worker.begin_once("{}", "b") == b""
-    assert made == ["a"]
+    assert outputs == ["a"]
 
 
 # The addresses ------------------------------------------------------------------------------------

@@ -85,7 +85,9 @@ class Tab:
 
     def unforgiven(self) -> list[str]:
         return [
-            one for one in self.trouble if not any(re.search(known, one) for known in self.forgiven)
+            text
+            for text in self.trouble
+            if not any(re.search(known, text) for known in self.forgiven)
         ]
 
     # --- getting about ---
@@ -135,12 +137,12 @@ class Tab:
 
     def words(self) -> str:
         """All that the flow says, without what is there to be pressed."""
-        told: str = self.page.evaluate(
+        output: str = self.page.evaluate(
             """() => [...document.querySelectorAll(
                  "#flow .raw, #flow .prose, #flow .card h3, #flow .args .code")]
                .map((element) => element.innerText).join("\\n")"""
         )
-        return told
+        return output
 
     def scrolls_sideways(self) -> bool:
         wide: bool = self.page.evaluate(

@@ -64,12 +64,12 @@ def test_one_answer_with_an_image_goes_to_several_and_is_had_again(
 ) -> None:
     first = server.session(THREE, tools=["weather_of"])
     form = opened(tab, first, 3)
-    text, said = form.locator("textarea[name=text]"), form.locator(".said")
+    text, element = form.locator("textarea[name=text]"), form.locator(".said")
     expect(text).to_be_focused()
     text.fill('{"sky": 1,\n "x" 2}')
-    expect(said).to_contain_text("Line 2, column 6: a colon")
+    expect(element).to_contain_text("Line 2, column 6: a colon")
     form.get_by_role("button", name="Draft").click()
-    expect(said).to_have_text("Valid JSON.")
+    expect(element).to_have_text("Valid JSON.")
     drafted = text.input_value()
     assert '"city": "Rome"' in drafted
     form.get_by_role("button", name="Another draft").click()
@@ -129,11 +129,11 @@ def test_what_was_typed_is_kept_when_another_tab_is_quicker(server: Server, tab:
     expect(form.locator("textarea[name=text]")).to_have_value("my long work")
     wish = {"decision": "answer", "digest": call["digest"], "text": "first"}
     server.post(f"{here}/{call['id']}/decision", wish)
-    kept = tab.find("#kept article")
-    expect(kept).to_contain_text(f"Call {call['id']} weather_of was decided without this answer")
-    expect(kept.locator("textarea")).to_have_value("my long work")
+    element = tab.find("#kept article")
+    expect(element).to_contain_text(f"Call {call['id']} weather_of was decided without this answer")
+    expect(element.locator("textarea")).to_have_value("my long work")
     expect(tab.card(0).locator(".result")).to_contain_text("first")
-    kept.get_by_role("button", name="Discard").click()
+    element.get_by_role("button", name="Discard").click()
     expect(tab.find("#kept")).to_be_hidden()
 
 

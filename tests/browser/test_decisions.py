@@ -114,7 +114,7 @@ def test_a_slow_call_is_cancelled_and_the_lanes_show_what_ran_beside_it(
     heights = "rows => new Set(rows.map(row => row.getAttribute('y'))).size"
     assert rows.evaluate_all(heights) == 3  # at once: the bar is drawn again meanwhile
     results = [call["result"] for call in server.folded(session_id)["calls"]]
-    assert all(one["is_error"] and one["kind"] == "interrupted" for one in results)
+    assert all(result["is_error"] and result["kind"] == "interrupted" for result in results)
 
 
 @pytest.mark.slow

@@ -61,7 +61,7 @@ def test_a_doubt_is_told_and_marked_while_the_arguments_stream(
     dawdling.clear()
     tab.waits_for(1)
     seen = tab.page.evaluate("window.doubts")
-    assert {one["status"] for one in seen} == {"streaming"}
+    assert {item["status"] for item in seen} == {"streaming"}
     assert SAID in " ".join(seen[-1]["said"].split())
     assert "will not match the schema" in seen[-1]["said"]
     assert seen[-1]["marked"] == ["12345"]

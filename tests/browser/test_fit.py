@@ -104,7 +104,7 @@ def test_axe_finds_nothing_serious(
     for scheme in schemes:
         tab.page.emulate_media(color_scheme=scheme)
         looked = axe.Axe().run(tab.page, within, options)
-        found = looked.response["violations"]
-        serious = [one for one in found if one["impact"] in ("serious", "critical")]
-        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in serious] == []
+        matches = looked.response["violations"]
+        serious = [item for item in matches if item["impact"] in ("serious", "critical")]
+        assert [(item["id"], [node["html"] for node in item["nodes"]]) for item in serious] == []
         options["runOnly"] = ["color-contrast"]  # by its colours alone the other scheme differs

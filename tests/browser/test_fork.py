@@ -16,7 +16,7 @@ def test_a_result_is_changed_in_a_fork_and_the_parent_says_so(server: Server, ta
     rules = [{"tool": "*", "action": "run"}]
     parent = server.session("What is the weather in Lima?", ["get_weather"], rules=rules)
     tab.open(parent).state("idle")
-    told = tab.find("#flow .turn").nth(1).inner_text()
+    output = tab.find("#flow .turn").nth(1).inner_text()
     # By keys alone: the card's menu, and in it the word.
     tab.find(".card .also > summary").press("Enter")
     tab.find(".card .fork > summary").press("Enter")
@@ -39,6 +39,6 @@ def test_a_result_is_changed_in_a_fork_and_the_parent_says_so(server: Server, ta
     expect(tab.find(f"#row-{child}")).to_have_attribute("data-depth", "1")
     line.locator("a").click()
     expect(tab.find(".branch")).to_have_text("1 fork")
-    assert tab.find("#flow .turn").nth(1).inner_text().startswith(told.split("\n")[0])
+    assert tab.find("#flow .turn").nth(1).inner_text().startswith(output.split("\n")[0])
     tab.find(".branch").click()
     tab.page.wait_for_url(lambda url: url.endswith(child))

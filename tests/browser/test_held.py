@@ -39,15 +39,15 @@ def ask(url: str, prompt: str) -> str:
 def test_three_held_calls_one_edited_one_denied_one_as_it_is(
     own_server: Server, new_tab: NewTab
 ) -> None:
-    made = own_server.post("/taps", {"agent": "claude"})
+    result = own_server.post("/taps", {"agent": "claude"})
     tab = new_tab(own_server, own=True).login()
     tab.goto("/agents")
-    tab.find(f"#stop-calls-{made['id']}").click()
-    expect(tab.find(f"#stop-calls-{made['id']}")).to_have_attribute("aria-pressed", "true")
-    expect(tab.find(f"#stops-{made['id']}")).to_contain_text("whatever the rules say")
+    tab.find(f"#stop-calls-{result['id']}").click()
+    expect(tab.find(f"#stop-calls-{result['id']}")).to_have_attribute("aria-pressed", "true")
+    expect(tab.find(f"#stops-{result['id']}")).to_contain_text("whatever the rules say")
     prompt = "What is the weather in Oslo? [[fault:parallel-3]]"
     got: Queue[str] = Queue()
-    url = made["urls"]["anthropic"]
+    url = result["urls"]["anthropic"]
     # Where this fails, it waits for ever.
     Thread(target=lambda: got.put(ask(url, prompt)), daemon=True).start()
     tab.find("#taps a", has_text="What is the weather").click()

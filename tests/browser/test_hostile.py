@@ -33,8 +33,8 @@ HIDDEN = "\u202e\u202c\u200b\u2066\u2069"
 
 def harmless(tab: Tab) -> None:
     """Nothing of a payload became an element or an attribute, and no mark hides or turns text."""
-    found = tab.find("#flow :is(script, img, style, b[autofocus], [hx-trigger=load], [onerror])")
-    expect(found).to_have_count(0)
+    element = tab.find("#flow :is(script, img, style, b[autofocus], [hx-trigger=load], [onerror])")
+    expect(element).to_have_count(0)
     expect(tab.find("#main [href^='javascript:']")).to_have_count(0)
     shown = tab.find("#main").inner_text()
     assert not set(shown) & set(HIDDEN)
@@ -86,8 +86,8 @@ def test_an_answer_of_html_is_text(server: Server, tab: Tab) -> None:
         expect(tab.find(".card")).to_have_count(0)
         shown, text = tab.find(".part.text").last.inner_text(), server.folded(session_id)["text"]
         assert word in text
-        for one in ("<script>", "<tool_call>", "data:"):
-            assert (one in shown) == (one in text)
+        for literal in ("<script>", "<tool_call>", "data:"):
+            assert (literal in shown) == (literal in text)
 
 
 @pytest.mark.parametrize(

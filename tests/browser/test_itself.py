@@ -144,19 +144,19 @@ def test_what_is_typed_on_a_card_outlives_a_reload(server: Server, tab: Tab) -> 
     other = server.folded(session_id)["calls"][1]
     here = f"/sessions/{session_id}/calls/{other['id']}/decision"
     server.post(here, {"decision": "deny", "digest": other["digest"]})
-    kept = tab.find("#kept article")
-    expect(kept).to_contain_text("decided without these arguments")
-    expect(kept.locator("textarea")).to_have_value('{"city": "Lima"}')
+    element = tab.find("#kept article")
+    expect(element).to_contain_text("decided without these arguments")
+    expect(element.locator("textarea")).to_have_value('{"city": "Lima"}')
     tab.page.reload()
     expect(answer).to_have_value("my long work")
-    expect(kept).to_have_count(0)
+    expect(element).to_have_count(0)
     tab.goto("/tools")
     first = server.folded(session_id)["calls"][0]
     here = f"/sessions/{session_id}/calls/{first['id']}/decision"
     server.post(here, {"decision": "deny", "digest": first["digest"]})
     tab.open(session_id)
-    expect(kept).to_contain_text("decided without this answer")
-    expect(kept.locator("textarea")).to_have_value("my long work")
+    expect(element).to_contain_text("decided without this answer")
+    expect(element.locator("textarea")).to_have_value("my long work")
 
 
 @pytest.mark.slow

@@ -24,31 +24,31 @@ ALLOW = [{"tool": "*", "action": "run", "text": "", "words": "--allow all"}]
 
 @pytest.mark.slow
 def test_a_limit_is_told_in_every_tab_and_lifted_from_one(server: Server, new_tab: NewTab) -> None:
-    one, two = new_tab(server).login(), new_tab(server).login()
+    item, two = new_tab(server).login(), new_tab(server).login()
     session_id = server.session(
         "[[fault:loop]] Use note", [NOTE], rules=ALLOW, max_turns=2, max_cost=0.5
     )
-    for tab in (one, two):
+    for tab in (item, two):
         tab.goto(f"/sessions/{session_id}?tab=setup")
         tab.state("paused")
         expect(tab.find("#pause")).to_contain_text("2 turns were made, which is the limit")
         expect(tab.find("#limits summary")).to_contain_text("2 turns · 32 calls · $0.50")
         expect(tab.find("#head .spent")).to_contain_text("2 of 2 turns · ")
-    one.find("#limits > summary").click()
-    expect(one.find("#price-unknown")).to_contain_text("The cost limit can't be enforced.")
+    item.find("#limits > summary").click()
+    expect(item.find("#price-unknown")).to_contain_text("The cost limit can't be enforced.")
     # What is typed beside the button is kept as the new limit, and the run goes on.
-    one.find("#raise-max_turns").fill("3")
-    one.find("#pause .raise button").click()
-    for tab in (one, two):
+    item.find("#raise-max_turns").fill("3")
+    item.find("#pause .raise button").click()
+    for tab in (item, two):
         expect(tab.find("#pause")).to_contain_text("3 turns were made, which is the limit")
         expect(tab.find("#limits summary")).to_contain_text("3 turns · 32 calls")
-    expect(one.find("#set-turns")).to_have_value("3")
+    expect(item.find("#set-turns")).to_have_value("3")
     two.page.keyboard.press("c")
-    for tab in (one, two):
+    for tab in (item, two):
         expect(tab.find(".turnhead")).to_have_count(6)
         expect(tab.find("#pause")).to_contain_text("3 turns were made")
-    one.page.keyboard.press("Escape")
-    for tab in (one, two):
+    item.page.keyboard.press("Escape")
+    for tab in (item, two):
         tab.state("interrupted")
         expect(tab.find("#pause")).to_be_empty()
 

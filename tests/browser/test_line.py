@@ -78,17 +78,17 @@ def test_the_wire_comes_to_who_opens_it_in_mid_stream(
 
 def test_what_is_decided_in_one_tab_is_seen_in_the_other(server: Server, new_tab: NewTab) -> None:
     session_id = server.session("What is 17*23, and the weather in Paris?")
-    one, other = (new_tab(server).login().open(session_id) for _ in range(2))
-    one.waits_for(2)
+    tab, other = (new_tab(server).login().open(session_id) for _ in range(2))
+    tab.waits_for(2)
     other.waits_for(2)
-    one.press(one.card(0), "a")
+    tab.press(tab.card(0), "a")
     expect(other.card(0)).to_contain_text("ran")
     expect(other.page).to_have_title("(1) What is 17*23, and the weather in Paris? · playground")
     other.press(other.card(1), "a")
-    one.state("idle")
+    tab.state("idle")
     other.state("idle")
-    assert one.words() == other.words()
-    agrees(one, server.folded(session_id))
+    assert tab.words() == other.words()
+    agrees(tab, server.folded(session_id))
 
 
 def test_the_second_decision_on_one_card_is_told_that_it_came_too_late(
@@ -125,8 +125,8 @@ def test_a_killed_server_that_comes_back_is_found_and_says_what_it_cut(
     tab.open(session_id).waits_for(2)
     cut.open(process.session("Say a lot. [[fault:stall-after-8]]")).state("running")
     expect(cut.find(".part.text .raw")).not_to_be_empty()
-    for one in (tab, cut):
-        one.forgive(LOST)
+    for item in (tab, cut):
+        item.forgive(LOST)
     process.end(signal.SIGKILL)
     expect(tab.find("#offline")).to_be_visible()
     process.start()

@@ -173,7 +173,7 @@ def test_without_a_script_a_link_leads_to_all_of_it(
 
 def test_a_long_text_grows_in_pieces_that_are_laid_out_once(server: Server, tab: Tab) -> None:
     tab.open(server.session())
-    told = tab.page.evaluate(
+    output = tab.page.evaluate(
         f"""async () => {{
           const {{ stream_js: {{ grow }} }} = await {APP_MODULES};
           const text = document.createElement("div");
@@ -193,6 +193,6 @@ def test_a_long_text_grows_in_pieces_that_are_laid_out_once(server: Server, tab:
                   closed.every((one) => one.textContent.isWellFormed())];
         }}"""
     )
-    same, closed, kind, left, well_formed = told
+    same, closed, kind, left, well_formed = output
     assert (same, kind, well_formed) == (True, 3, True)
     assert (closed > 6, left < paging.LINE) == (True, True)

@@ -36,8 +36,8 @@ def test_equal_titles_are_told_apart_by_their_times(server: Server, tab: Tab) ->
     tab.goto("/rules")
     tab.page.keyboard.press("Control+k")
     tab.page.keyboard.type("one of many")
-    found = tab.find("#palette-list [role=option]", has_text="One of many")
-    expect(found.locator("time")).to_have_text("just now")
+    element = tab.find("#palette-list [role=option]", has_text="One of many")
+    expect(element.locator("time")).to_have_text("just now")
 
 
 def test_panels_fold_and_keep_their_widths_and_a_conversation_is_presented(

@@ -71,7 +71,7 @@ def test_the_request_follows_the_draft_the_settings_and_the_wire(server: Server,
     expect(request).to_contain_text("A result is missing (calculator)")
     events = server.script.get(f"/sessions/{session_id}/events").text
     log = [json.loads(line) for line in events.splitlines()]
-    sent = next(one for one in log if one["kind"] == "request_sent")
+    sent = next(item for item in log if item["kind"] == "request_sent")
     assert sent["body"] == shown
 
 
@@ -126,7 +126,7 @@ def test_the_provider_is_switched_in_mid_session(server: Server, tab: Tab) -> No
             tab.press(tab.card(number - 1), "a")
         tab.state("idle")
         expect(tab.find(".part.text").last).to_contain_text("391" if number == 1 else "5")
-    assert not any("failed" in str(one) for one in server.folded(session_id)["calls"])
+    assert not any("failed" in str(call) for call in server.folded(session_id)["calls"])
 
 
 @pytest.mark.slow

@@ -25,17 +25,17 @@ def pressed(tab: Tab, name: str) -> None:
 
 @pytest.mark.slow
 def test_a_server_is_added_and_its_tools_are_taken_by_keyboard(tab: Tab) -> None:
-    one = by_stdio("fine")
+    server = by_stdio("fine")
     tab.goto("/servers")
     tab.page.keyboard.press("n")
     tab.page.wait_for_url("**/servers?new=1")
     tab.find("[name=name]").focus()
     tab.page.keyboard.type("browser.fine")
     tab.page.keyboard.press("Tab")
-    tab.page.keyboard.type(shlex.join((one.command, *one.args)))
+    tab.page.keyboard.type(shlex.join((server.command, *server.args)))
     pressed(tab, "Save")
     tab.page.wait_for_url("**/servers/browser.fine")
-    expect(tab.find(".consent")).to_contain_text(one.args[0])
+    expect(tab.find(".consent")).to_contain_text(server.args[0])
     expect(tab.find(".consent h2")).to_have_text("This would be started on your machine")
     expect(tab.page.get_by_role("button", name="List tools")).to_have_count(0)
     pressed(tab, "Accept and start")

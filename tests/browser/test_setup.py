@@ -14,14 +14,14 @@ from tests.browser.windows import WIDE
 @pytest.mark.slow
 def test_setup_follows_what_another_tab_changed(server: Server, new_tab: NewTab) -> None:
     session_id = server.session(model="old-model")
-    one, two = new_tab(server).login(), new_tab(server).login()
-    for tab in (one, two):
+    item, two = new_tab(server).login(), new_tab(server).login()
+    for tab in (item, two):
         tab.goto(f"/sessions/{session_id}?tab=setup")
     two.find("[name=system]").focus()
     two.page.keyboard.type("Half typ")
-    one.find("[name=tool_choice][value=required] + span").click()
-    one.find("[name=tools][value=get_weather]").uncheck()
-    expect(one.find("#setup")).to_contain_text("Applies to the first request after a prompt")
+    item.find("[name=tool_choice][value=required] + span").click()
+    item.find("[name=tools][value=get_weather]").uncheck()
+    expect(item.find("#setup")).to_contain_text("Applies to the first request after a prompt")
     expect(two.find("#setup")).to_contain_text("Applies to the first request after a prompt")
     expect(two.find("[name=tools][value=get_weather]")).not_to_be_checked()
     expect(two.find("#allowed code")).to_have_text(["calculator"])
@@ -30,15 +30,15 @@ def test_setup_follows_what_another_tab_changed(server: Server, new_tab: NewTab)
     two.find("#limits > summary").click()
     two.find("[name=max_turns]").fill("3")
     two.find("[name=max_turns]").blur()
-    expect(one.find("[name=system]")).to_have_value("Half typed.")
-    expect(one.find("[name=max_turns]")).to_have_value("3")
+    expect(item.find("[name=system]")).to_have_value("Half typed.")
+    expect(item.find("[name=max_turns]")).to_have_value("3")
     # A field that has the focus shows what holds, too, where nothing was typed into it.
     two.find("[name=model]").focus()
-    one.find("[name=profile]").select_option("simulator-gemini")
-    for tab in (one, two):
+    item.find("[name=profile]").select_option("simulator-gemini")
+    for tab in (item, two):
         expect(tab.find("[name=profile]")).to_have_value("simulator-gemini")
         expect(tab.find("[name=model]")).to_have_value("")
-    one.find("[name=stream]").uncheck()
+    item.find("[name=stream]").uncheck()
     expect(two.find("[name=stream]")).not_to_be_checked()
     changes = [
         line
@@ -82,7 +82,7 @@ def test_a_field_that_cannot_be_saved_is_marked_and_holds_up_nothing(
     expect(tab.find("#toasts .toast")).to_have_count(2)
     for width in (1440, 1000, 700, 390):
         tab.page.set_viewport_size({"width": width, "height": 800})
-        toasts, send = (tab.find(one).bounding_box() for one in ("#toasts", "#dock button"))
+        toasts, send = (tab.find(literal).bounding_box() for literal in ("#toasts", "#dock button"))
         assert toasts is not None
         assert send is not None
         beside = send["x"] + send["width"] <= toasts["x"]

@@ -66,7 +66,7 @@ def test_a_shared_file_plays_from_disk_without_a_request(browser: Browser, tmp_p
     written = unpressed()
     file.write_bytes(html.write(kept(written)).data)
     page.goto(file.as_uri())
-    ended = [one.event for one in written if isinstance(one.event, PartEnded)]
+    ended = [logged.event for logged in written if isinstance(logged.event, PartEnded)]
     expect(page.locator(".card .json").nth(0)).to_have_text(ended[0].text)
     expect(page.locator(".card .json").nth(1)).to_have_text(ended[1].text)
     dragged(page, 0)

@@ -53,9 +53,9 @@ def over(tab: Tab, card: Locator) -> None:
 
 def run_elsewhere(server: Server, tab: Tab, session_id: str, call: int) -> None:
     """Somebody else runs a call, and the page has heard of it."""
-    one = server.folded(session_id)["calls"][call]
-    decision = {"decision": "run", "digest": one["digest"]}
-    server.post(f"/sessions/{session_id}/calls/{one['id']}/decision", decision)
+    item = server.folded(session_id)["calls"][call]
+    decision = {"decision": "run", "digest": item["digest"]}
+    server.post(f"/sessions/{session_id}/calls/{item['id']}/decision", decision)
     expect(tab.card(call)).to_have_attribute("data-status", "done")
 
 

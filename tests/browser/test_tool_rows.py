@@ -14,10 +14,10 @@ INNER = {"type": "object", "properties": {"x": {"type": "string"}, "y": {"type":
 
 def names(tab: Tab) -> list[str]:
     """What the rows are called, at one moment: they may be drawn again between two looks."""
-    found: list[str] = tab.find("#rows [id$='.name']").evaluate_all(
+    matches: list[str] = tab.find("#rows [id$='.name']").evaluate_all(
         "fields => fields.map(field => field.value)"
     )
-    return found
+    return matches
 
 
 @pytest.mark.slow

@@ -24,10 +24,10 @@ def saved(server: Server, name: str, **fields: object) -> None:
 def reach(page: Page, selector: str, key: str = "Tab", most: int = 200) -> None:
     """Press Tab, or Shift+Tab where that is the shorter way, until what `selector` names has the
     focus; Escape comes first in an editor."""
-    found = page.locator(selector).first
+    element = page.locator(selector).first
     way: list[str] = []
     for _ in range(most):
-        reached, in_editor, place = found.evaluate(
+        reached, in_editor, place = element.evaluate(
             """one => [one.matches(":focus"), !!document.querySelector(".code-editor:focus"),
               document.activeElement.id || document.activeElement.name
               || document.activeElement.outerHTML.slice(0, 60)]"""

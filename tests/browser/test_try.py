@@ -171,10 +171,10 @@ def test_a_run_is_followed_and_cancelled(tab: Tab) -> None:
 def test_what_can_be_clicked_stays_while_a_run_tells_of_itself(tab: Tab) -> None:
     tab.goto("/tools/plain_event")
     env = environment(TEMPLATES)
-    told: list[tuple[str, float | None]] = [("", None), ("a", 0.1), ("b", 0.2), ("c", None)]
+    rows: list[tuple[str, float | None]] = [("", None), ("a", 0.1), ("b", 0.2), ("c", None)]
     places = []
-    for number, (word, fraction) in enumerate(told):
-        one = TryOutcome(
+    for number, (word, fraction) in enumerate(rows):
+        try_outcome = TryOutcome(
             "x",
             tool="t",
             source="t",
@@ -185,13 +185,13 @@ def test_what_can_be_clicked_stays_while_a_run_tells_of_itself(tab: Tab) -> None
             took_ms=None,
             result=None,
         )
-        tab.page.evaluate(APPLY, try_result(env, one))
+        tab.page.evaluate(APPLY, try_result(env, try_outcome))
         expect(tab.find("#try-result .progress")).to_contain_text(word)
         button = tab.find("#try-result").get_by_role("button", name="Cancel")
         same = button.evaluate("(button) => button === (window.seen ??= button)")
         assert same, f"another button at {word!r}"
         places.append(button.bounding_box())
-    assert places.count(places[0]) == len(told), "it stays in its place"
+    assert places.count(places[0]) == len(rows), "it stays in its place"
 
 
 @pytest.mark.slow
@@ -223,12 +223,12 @@ def test_a_call_of_a_person_s_tool_is_answered_by_its_form(tab: Tab, server: Ser
     number.fill("x1")
     answer.get_by_role("button", name="Answer").click()
     expect(number).to_have_attribute("aria-invalid", "true")
-    told = answer.locator(f"#{number.get_attribute('aria-describedby')}")
-    expect(told).to_have_text("n must be a number like 30, not 'x1'.")
+    element = answer.locator(f"#{number.get_attribute('aria-describedby')}")
+    expect(element).to_have_text("n must be a number like 30, not 'x1'.")
     number.fill("")
     answer.get_by_role("button", name="Answer").click()
     expect(number).not_to_have_attribute("aria-invalid", "true")
-    expect(told).to_be_hidden()
+    expect(element).to_be_hidden()
     expect(answer.locator("[name='text:/why']")).to_have_value("because")
     # One way at a time: what stands in the other is there still.
     expect(card.get_by_role("button", name="Answer", exact=True)).to_have_count(1)

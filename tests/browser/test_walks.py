@@ -99,9 +99,9 @@ def broken_request(walk: Walk, _: Path) -> None:
     walk.click(walk.page.locator("#wiretools > summary"))
     walk.page.locator("#wireq").fill("error")
     walk.click(walk.page.locator(".wirefind button"))
-    found = walk.page.locator("#raw li a").first
-    expect(found).to_contain_text(f"request {BROKEN_TURN}")
-    walk.click(found)
+    element = walk.page.locator("#raw li a").first
+    expect(element).to_contain_text(f"request {BROKEN_TURN}")
+    walk.click(element)
     expect(walk.page.locator("#raw")).to_contain_text("The server had an error")
 
 

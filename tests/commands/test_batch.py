@@ -49,10 +49,10 @@ def test_what_it_prints_and_the_files_that_it_writes(typed: Typed, tmp_path: Pat
     write(tmp_path, PARIS, OSLO)
     forms = ("junit", "csv", "html", "markdown")
     files = [word for form in forms for word in (f"--{form}", f"report.{form}")]
-    code, out, told = typed("batch", "spec.yaml", *files)
+    code, out, output = typed("batch", "spec.yaml", *files)
     assert code == 1
     assert "failed: oslo · default · simulator · 1" in out
-    assert "2 of 2 runs: 1 passed, 1 failed" in told
+    assert "2 of 2 runs: 1 passed, 1 failed" in output
     suites = ET.parse(tmp_path / "report.junit").getroot()
     assert [case.get("name") for case in suites.iter("testcase")] == ["paris", "oslo"]
     assert all("oslo" in (tmp_path / f"report.{form}").read_text() for form in forms)
@@ -72,9 +72,9 @@ def test_what_it_prints_and_the_files_that_it_writes(typed: Typed, tmp_path: Pat
 
 def test_what_is_finished_is_not_made_again(typed: Typed, tmp_path: Path) -> None:
     write(tmp_path, PARIS)
-    code, _, told = typed("batch", "spec.yaml", "--resume")
+    code, _, output = typed("batch", "spec.yaml", "--resume")
     assert code == 2
-    assert "This database has no batch of this SPEC" in told
+    assert "This database has no batch of this SPEC" in output
     assert typed("batch", "spec.yaml")[0] == 0
     code, out, _ = typed("batch", "spec.yaml", "--resume", "--json", "--max-cost", "9")
     assert code == 0
@@ -106,9 +106,9 @@ def test_what_it_would_take(typed: Typed, tmp_path: Path) -> None:
     assert code == 0
     assert out.startswith("10 runs: 2 cases, 1 model, 1 variant, 5 repetitions.\n")
     assert out.endswith("It costs nothing.\n")
-    (told,) = objects(typed("batch", "spec.yaml", "--dry-run", "--json")[1])
-    assert (told["kind"], told["runs"], told["price"]) == ("dry_run", 10, 0.0)
-    assert told["tokens_out"] == 10 * 10 * 100
+    (answer,) = objects(typed("batch", "spec.yaml", "--dry-run", "--json")[1])
+    assert (answer["kind"], answer["runs"], answer["price"]) == ("dry_run", 10, 0.0)
+    assert answer["tokens_out"] == 10 * 10 * 100
 
 
 def test_what_it_refuses_before_anything_is_asked(typed: Typed, tmp_path: Path) -> None:
@@ -134,9 +134,9 @@ def test_a_call_that_no_rule_decides_needs_a_person(typed: Typed, tmp_path: Path
     code, out, _ = typed("batch", "spec.yaml", "--allow", "get_weather")
     assert code == 3
     assert "needs a decision: paris" in out
-    code, _, told = typed("batch", "spec.yaml")
+    code, _, output = typed("batch", "spec.yaml")
     assert code == 0
-    assert "it is a mock here" in told
+    assert "it is a mock here" in output
 
 
 def test_the_suite_that_comes_with_it(typed: Typed) -> None:
@@ -170,10 +170,12 @@ def test_ctrl_c_stops_it_and_resume_goes_on(tmp_path: Path) -> None:
     while json.loads(process.stdout.readline())["kind"] != "run_ended":
         pass
     process.send_signal(signal.SIGINT)
-    out, told = process.communicate(timeout=40)
+    out, answer = process.communicate(timeout=40)
     assert process.returncode == 130
     assert json.loads(out.splitlines()[-1])["state"] == "stopped"
-    assert b"after 1 of 2 runs; `playground batch spec.yaml --resume --db batch.db` goes on" in told
+    assert (
+        b"after 1 of 2 runs; `playground batch spec.yaml --resume --db batch.db` goes on" in answer
+    )
 
 
 def test_what_the_command_says_without_the_extra(
@@ -181,26 +183,28 @@ def test_what_the_command_says_without_the_extra(
 ) -> None:
     monkeypatch.setattr("playground.batch.cluster.find_spec", lambda name: None)
     (tmp_path / "spec.yaml").write_text("playground_batch: 1\ncases: [{id: a, prompt: b}]\n")
-    code, _, told = typed("batch", "spec.yaml", "--engine", "local:2")
+    code, _, output = typed("batch", "spec.yaml", "--engine", "local:2")
     assert code == 2
-    assert "pip install 'tool-playground[cluster]'" in told
-    code, _, told = typed("batch", "spec.yaml", "--engine", "tcp://far.example:1")
+    assert "pip install 'tool-playground[cluster]'" in output
+    code, _, output = typed("batch", "spec.yaml", "--engine", "tcp://far.example:1")
     assert code == 2
-    assert "--engine-trusted" in told
+    assert "--engine-trusted" in output
 
 
 def test_a_run_as_one_function(typed: Typed, tmp_path: Path) -> None:
     """JSON in, JSON Lines out, with nothing of this place."""
     write(tmp_path, PARIS)
     session = objects(typed("batch", "spec.yaml", "--json")[1])[1]["session"]
-    kept = objects(typed("export", session, "--as", "jsonl")[1])
-    settings = next(line["settings"] for line in kept if line.get("kind") == "session_started")
+    stored_items = objects(typed("export", session, "--as", "jsonl")[1])
+    settings = next(
+        line["settings"] for line in stored_items if line.get("kind") == "session_started"
+    )
     rules = [{"tool": "get_weather", "action": "run", "words": "a mock answers get_weather"}]
     run = {"session": "0" * 16, "title": "t", "prompt": PARIS["prompt"], "settings": settings}
-    made = [json.loads(line) for line in run_case(json.dumps(run | {"rules": rules})).splitlines()]
-    kinds = [[line["kind"] for line in lines if "kind" in line] for lines in (kept, made)]
+    items = [json.loads(line) for line in run_case(json.dumps(run | {"rules": rules})).splitlines()]
+    kinds = [[line["kind"] for line in lines if "kind" in line] for lines in (stored_items, items)]
     assert kinds[0] == kinds[1]
-    assert made[0]["session"]["id"] == "0" * 16
+    assert items[0]["session"]["id"] == "0" * 16
 
 
 @pytest.mark.slow

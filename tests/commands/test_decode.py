@@ -28,13 +28,13 @@ def test_one_object_a_file_in_order(tmp_path: Path, typed: Typed) -> None:
     (tmp_path / "d.sse").write_bytes(b"")
     names = ["b.sse", "a.sse", "c.sse", "d.sse"]
     done = run_command("decode", "openai_chat", *names, "--json", cwd=tmp_path)
-    found = [json.loads(line) for line in done.stdout.splitlines()]
+    results = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0
-    assert [one["file"] for one in found] == names
-    assert all(one.keys() == FIELDS for one in found)
-    assert [one["ended"] for one in found[:2]] == ["interrupted", "complete"]
-    assert found[1]["text"] == "Hi"
-    assert all(one["error"] for one in found[2:])
+    assert [item["file"] for item in results] == names
+    assert all(item.keys() == FIELDS for item in results)
+    assert [item["ended"] for item in results[:2]] == ["interrupted", "complete"]
+    assert results[1]["text"] == "Hi"
+    assert all(item["error"] for item in results[2:])
     _, pieces, _ = typed("decode", "openai_chat", *names, "--json", "--chunk", "1")
     assert pieces == done.stdout
     code, read, _ = typed("decode", "openai_chat", "a.sse")
@@ -43,12 +43,12 @@ def test_one_object_a_file_in_order(tmp_path: Path, typed: Typed) -> None:
 
 def test_an_unreadable_file_does_not_hide_the_others(tmp_path: Path, typed: Typed) -> None:
     (tmp_path / "a.sse").write_bytes(BODY)
-    code, out, said = typed("decode", "openai_chat", "gone.sse", ".", "a.sse", "--json")
-    found = [json.loads(line) for line in out.splitlines()]
+    code, out, message = typed("decode", "openai_chat", "gone.sse", ".", "a.sse", "--json")
+    results = [json.loads(line) for line in out.splitlines()]
     assert code == 2
-    assert [one["file"] for one in found] == ["gone.sse", ".", "a.sse"]
-    assert [bool(one["error"]) for one in found] == [True, True, False]
-    assert said.count("\n") == 2
+    assert [item["file"] for item in results] == ["gone.sse", ".", "a.sse"]
+    assert [bool(item["error"]) for item in results] == [True, True, False]
+    assert message.count("\n") == 2
 
 
 @pytest.mark.parametrize(
@@ -64,5 +64,5 @@ def test_an_unreadable_file_does_not_hide_the_others(tmp_path: Path, typed: Type
 )
 def test_wrong_usage(tmp_path: Path, typed: Typed, words: tuple[str, ...]) -> None:
     (tmp_path / "a.sse").write_bytes(BODY)
-    code, out, said = typed("decode", *words)
-    assert (code, out, said.count("\n")) == (2, "", 1)
+    code, out, message = typed("decode", *words)
+    assert (code, out, message.count("\n")) == (2, "", 1)

@@ -36,16 +36,16 @@ def test_out_and_in_without_a_server_and_with_one(tmp_path: Path, typed: Typed) 
     assert "Masked in prompt 1: 1." in done.stderr
     assert (tmp_path / "a.db").read_bytes() == before
     out = tmp_path / "out.jsonl"
-    told = typed("export", listed["id"], "--as", "jsonl", "-o", "out.jsonl", "--json", *db)[1]
-    assert {"where": "title", "count": 1} in json.loads(told)["masked"]
+    output = typed("export", listed["id"], "--as", "jsonl", "-o", "out.jsonl", "--json", *db)[1]
+    assert {"where": "title", "count": 1} in json.loads(output)["masked"]
     assert out.read_text() == done.stdout
     assert out.stat().st_mode & 0o077 == 0
-    assert sorted(one.name for one in tmp_path.glob(".out*")) == []
+    assert sorted(path.name for path in tmp_path.glob(".out*")) == []
     here = run_command("import", "out.jsonl", "--json", *db, cwd=tmp_path)
     with run_server_process(tmp_path / "a.db", PLAYGROUND_PACE="0"):
         there = typed("import", "out.jsonl", "--json", *db)[1]
-        for brought in (here.stdout, there):
-            again = typed("export", json.loads(brought)["id"], "--as", "jsonl", *db)[1]
+        for imported_text in (here.stdout, there):
+            again = typed("export", json.loads(imported_text)["id"], "--as", "jsonl", *db)[1]
             assert lines(again) == lines(done.stdout)
         (tmp_path / "bad.jsonl").write_text(done.stdout.replace('"seq": 2', '"seq": 9', 1))
         code, bad, _ = typed("import", "bad.jsonl", "--json", *db)
@@ -54,7 +54,7 @@ def test_out_and_in_without_a_server_and_with_one(tmp_path: Path, typed: Typed) 
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("export", "x", "--as", "exe"), f"there is {', '.join(EXPORTS)}"),
         (("export", "x", "--as", "jsonl"), "There is no database"),
@@ -63,10 +63,10 @@ def test_out_and_in_without_a_server_and_with_one(tmp_path: Path, typed: Typed) 
         (("import",), "FILE"),
     ],
 )
-def test_wrong_usage_is_one_sentence(typed: Typed, words: tuple[str, ...], said: str) -> None:
+def test_wrong_usage_is_one_sentence(typed: Typed, words: tuple[str, ...], message: str) -> None:
     code, out, error = typed(*words)
     assert (code, out) == (2, "")
-    assert said in error
+    assert message in error
     assert error.count("\n") == 1
 
 

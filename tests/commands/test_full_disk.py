@@ -22,14 +22,14 @@ pytestmark = [
 PROMPTS = ("[[fault:stall-after-8]] hello", "What is 17 * 23?")
 
 
-def limit(one: ServerProcess, most: int) -> None:
-    hard = resource.prlimit(one.process.pid, resource.RLIMIT_FSIZE)[1]
-    resource.prlimit(one.process.pid, resource.RLIMIT_FSIZE, (most, hard))
+def limit(server_process: ServerProcess, most: int) -> None:
+    hard = resource.prlimit(server_process.process.pid, resource.RLIMIT_FSIZE)[1]
+    resource.prlimit(server_process.process.pid, resource.RLIMIT_FSIZE, (most, hard))
 
 
 async def said(stream: AsyncIterator[Mapping[str, str]], trouble: bool) -> None:
-    async for one in stream:
-        if ("Nothing can be saved" in one.get("data", "")) is trouble and "data" in one:
+    async for data in stream:
+        if ("Nothing can be saved" in data.get("data", "")) is trouble and "data" in data:
             return
     raise AssertionError("The stream ended.")
 
@@ -38,8 +38,8 @@ async def said(stream: AsyncIterator[Mapping[str, str]], trouble: bool) -> None:
 @pytest.mark.parametrize("lifted", rest_slow([True, False]))
 async def test_stop_the_rest_and_the_end(tmp_path: Path, typed: Typed, lifted: bool) -> None:
     db = tmp_path / "a.db"
-    with run_server_process(db, PLAYGROUND_PACE="0.2") as one:
-        async with one.client() as client:
+    with run_server_process(db, PLAYGROUND_PACE="0.2") as server_process:
+        async with server_process.client() as client:
             ids = [(await client.post("/sessions", json={})).json()["id"] for _ in range(2)]
             headers = {"accept": "text/event-stream"}
             async with client.stream("GET", "/stream?store=1", headers=headers) as answer:
@@ -50,17 +50,17 @@ async def test_stop_the_rest_and_the_end(tmp_path: Path, typed: Typed, lifted: b
                         f"/sessions/{session_id}/prompts", json={"text": text}
                     )
                     assert asked.status_code == 202
-                limit(one, 0)
+                limit(server_process, 0)
                 await said(stream, True)
                 assert (await client.post("/sessions", json={})).status_code == 503
                 assert (await client.post(f"/sessions/{ids[0]}/stop")).status_code == 200
                 if lifted:
-                    limit(one, resource.RLIM_INFINITY)
+                    limit(server_process, resource.RLIM_INFINITY)
                     await said(stream, False)
             if lifted:
                 states = [(await wait_for_session(client, each))["state"] for each in ids]
                 assert states == ["interrupted", "idle"]
         # 120: Python's own word for a last line of the log that could not be written either.
-        assert one.end() in ((0,) if lifted else (0, 120))
+        assert server_process.end() in ((0,) if lifted else (0, 120))
     code, out, _ = await asyncio.to_thread(typed, "verify", "--db", str(db))
     assert code == 0, out

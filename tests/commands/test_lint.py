@@ -34,8 +34,8 @@ def chat(parameters: Json, **more: Any) -> Json:
 
 
 def gemini(parameters: Json) -> Json:
-    one = {"name": "look_up", "description": ABOUT, "parameters": parameters}
-    return {"functionDeclarations": [one]}
+    data = {"name": "look_up", "description": ABOUT, "parameters": parameters}
+    return {"functionDeclarations": [data]}
 
 
 def put(folder: Path, name: str, value: Any, indent: int | None = 2) -> Path:
@@ -54,10 +54,10 @@ def test_lines_and_exit_codes_of_the_real_program(tmp_path: Path) -> None:
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     shape = r"\S+\.json:\d+:\S+:\S*: \w+: .+\.(?: \[\w+(?:, \w+)*\])?"
-    assert all(re.fullmatch(shape, one) for one in lines)
-    refused = [one for one in lines if ": refused: " in one]
+    assert all(re.fullmatch(shape, line) for line in lines)
+    refused = [line for line in lines if ": refused: " in line]
     assert refused[0].startswith("bad.json:2:look.up:/name: refused: Anthropic accepts names")
-    assert [one.rpartition("[")[2] for one in refused] == [
+    assert [text.rpartition("[")[2] for text in refused] == [
         "anthropic]",
         "openai_chat]",
         "openai_responses]",
@@ -92,10 +92,10 @@ def test_exit_codes(typed: Typed, tmp_path: Path, words: tuple[str, ...], code: 
         [SOUND, {"name": "x", "parameters": {"type": "object", "required": 1}}],
     )
     (tmp_path / "text.txt").write_text("These are not tools at all.")
-    found, _, told = typed("lint", *words)
-    assert found == code
-    assert (told != "") == (code == 2)
-    assert "Traceback" not in told
+    count, _, output = typed("lint", *words)
+    assert count == code
+    assert (output != "") == (code == 2)
+    assert "Traceback" not in output
 
 
 @pytest.mark.parametrize(
@@ -136,11 +136,11 @@ def test_a_tool_of_a_provider_is_left_out_and_named(typed: Typed, tmp_path: Path
 def test_json_has_every_field(typed: Typed, tmp_path: Path) -> None:
     put(tmp_path, "bad.json", {**SOUND, "name": "look.up"})
     code, out, _ = typed("lint", "bad.json", "--json", "--for", "openai_chat")
-    (one,) = json.loads(out)
+    (item,) = json.loads(out)
     assert code == 1
-    assert one.keys() == {"file", "tool", "line", *(each.name for each in fields(Finding))}
-    assert (one["file"], one["tool"], one["protocol"]) == ("bad.json", "look.up", "openai_chat")
-    assert one["line"] == 2
+    assert item.keys() == {"file", "tool", "line", *(each.name for each in fields(Finding))}
+    assert (item["file"], item["tool"], item["protocol"]) == ("bad.json", "look.up", "openai_chat")
+    assert item["line"] == 2
     put(tmp_path, "sound.json", SOUND)
     assert typed("lint", "sound.json", "--json", "--for", "openai_chat")[1].strip() == "[]"
 
@@ -159,26 +159,26 @@ def test_a_file_in_a_protocols_own_form_is_judged_as_it_stands(
 
 def test_a_name_is_judged_as_the_file_has_it(typed: Typed, tmp_path: Path) -> None:
     put(tmp_path, "c.json", chat(CLOSED, name="has space"))
-    code, out, told = typed("lint", "c.json", "--for", "openai_chat")
+    code, out, output = typed("lint", "c.json", "--for", "openai_chat")
     assert code == 1
     assert "c.json:4:has_space:/name: refused: OpenAI accepts names" in out
     assert "not 'has space'" in out
     # The other protocols are sent what was made of it, and that is told.
     assert typed("lint", "c.json", "--for", "anthropic")[0] == 0
-    assert told.startswith("c.json:has_space: Its name 'has space'")
-    assert "It has no executor" not in told
+    assert output.startswith("c.json:has_space: Its name 'has space'")
+    assert "It has no executor" not in output
 
 
 def test_what_cannot_be_read_is_an_object_too(typed: Typed, tmp_path: Path) -> None:
     bad = {"name": "x", "parameters": {"type": "object", "required": 1}}
     put(tmp_path, "half.json", [SOUND, bad])
-    code, out, told = typed("lint", "none.json", "half.json", "--json", "--for", "openai_chat")
+    code, out, output = typed("lint", "none.json", "half.json", "--json", "--for", "openai_chat")
     assert code == 2
     first, second = json.loads(out)
     assert first.keys() == {"file", "error"}
     assert (first["file"], second["file"], second["tool"]) == ("none.json", "half.json", "x")
-    assert first["error"] in told
-    assert " ".join(second["error"].split()) in told
+    assert first["error"] in output
+    assert " ".join(second["error"].split()) in output
 
 
 @pytest.mark.parametrize(
@@ -202,9 +202,9 @@ def test_what_a_schema_refers_to_and_does_not_hold_is_a_finding(
     own = {**bare, "answered_by": "mock", "config": {"result": "1"}}
     for form in (bare, own, chat(parameters, name="x")):
         put(tmp_path, "a.json", [form, {**SOUND, "name": "look.up"}])
-        code, out, told = typed("lint", "a.json", "--for", "openai_chat", "--json")
+        code, out, output = typed("lint", "a.json", "--for", "openai_chat", "--json")
         first, second = json.loads(out)
-        assert (code, told) == (1, "")
+        assert (code, output) == (1, "")
         assert first.keys() == second.keys()
         assert (first["tool"], first["severity"]) == ("x", "refused")
         assert first["pointer"] == f"/parameters/properties/a/{keyword}"
@@ -224,8 +224,8 @@ def test_an_operation_that_refers_out_of_its_document_is_a_finding(
         },
     }
     put(tmp_path, "api.json", document)
-    code, out, told = typed("lint", "api.json")
-    assert (code, told) == (1, "")
+    code, out, output = typed("lint", "api.json")
+    assert (code, output) == (1, "")
     pet, toys = out.splitlines()
     assert pet.startswith("api.json:10:addPet:/parameters: refused: It refers to 'https://example")
     assert toys.startswith("api.json:/toys:: refused: It refers to 'https://example")
@@ -255,19 +255,19 @@ def test_findings_when_many_tools_are_alike_are_one_line_each(typed: Typed, tmp_
     assert code == 1
     lines = out.splitlines()
     assert len(lines) < 40
-    arrays = [one for one in lines if "needs `items` of every array" in one]
-    assert [one.partition(":")[0] for one in arrays] == ["many.json"] * 2
-    for name, one in zip("ab", arrays, strict=True):
-        assert one.endswith(
+    arrays = [line for line in lines if "needs `items` of every array" in line]
+    assert [array.partition(":")[0] for array in arrays] == ["many.json"] * 2
+    for name, text in zip("ab", arrays, strict=True):
+        assert text.endswith(
             f"at /properties/p0/properties/{name}. [openai_chat, openai_responses] Also of 199 "
             "more tools: look_1.up, look_2.up, look_3.up and 196 more."
         )
-    (names,) = [one for one in lines if "Anthropic accepts names" in one]
+    (names,) = [line for line in lines if "Anthropic accepts names" in line]
     assert names.startswith("many.json:3:look_0.up:/name: refused: ")
-    (pairs,) = [one for one in lines if "have similar descriptions" in one]
+    (pairs,) = [line for line in lines if "have similar descriptions" in line]
     assert "'look_0.up' and 'look_1.up' have similar descriptions" in pairs
     assert "Also of 19,899 more pairs: 'look_0.up' and 'look_2.up'; " in pairs
-    severities = [one.split(": ")[1] for one in lines]
+    severities = [line.split(": ")[1] for line in lines]
     assert severities == sorted(severities, key=["refused", "ignored", "strict", "weak"].index)
 
     code, out, _ = typed("lint", "many.json", "--json")
@@ -282,7 +282,7 @@ def test_findings_when_tools_differ_keep_their_lines(typed: Typed, tmp_path: Pat
     other["parameters"] = {**CLOSED, "properties": {"text": {**S, "minLength": 1}}}
     put(tmp_path, "two.json", [{**SOUND, "name": "a.b"}, other])
     _, out, _ = typed("lint", "two.json", "--for", "anthropic")
-    assert [one.split(":")[2] for one in out.splitlines()] == ["a.b", "find_it"]
+    assert [splitline.split(":")[2] for splitline in out.splitlines()] == ["a.b", "find_it"]
 
 
 def test_contradiction_when_a_name_is_misspelled_is_first_and_fix_renames_it(
@@ -296,9 +296,9 @@ def test_contradiction_when_a_name_is_misspelled_is_first_and_fix_renames_it(
         "required but is not in `properties`, and `additionalProperties` is false. Did you mean "
         "'text'?"
     )
-    code, out, told = typed("lint", "t.json", "--fix", "--for", "anthropic")
+    code, out, output = typed("lint", "t.json", "--fix", "--for", "anthropic")
     assert (code, out) == (0, "")
-    assert '+      "text"' in told
+    assert '+      "text"' in output
     assert json.loads(path.read_text())["parameters"]["required"] == ["text"]
 
 
@@ -320,20 +320,20 @@ def test_fix_rewrites_what_is_refused_and_shows_it(
 ) -> None:
     path = put(tmp_path, "t.json", [SOUND, chat(OPEN, strict=True)], indent)
     path.chmod(0o640)
-    code, out, told = typed("lint", "t.json", "--fix", "--for", "openai_chat")
+    code, out, output = typed("lint", "t.json", "--fix", "--for", "openai_chat")
     assert code == 0
     assert "refused" not in out
-    assert '"additionalProperties": false' in told
-    assert "+++ t.json (fixed)" in told
-    assert "t.json:look_up: could not keep: Unnamed properties" in told
-    assert "t.json:look_up: null now means absent at /properties/count." in told
-    kept, fixed = json.loads(path.read_text())
-    assert kept == SOUND
+    assert '"additionalProperties": false' in output
+    assert "+++ t.json (fixed)" in output
+    assert "t.json:look_up: could not keep: Unnamed properties" in output
+    assert "t.json:look_up: null now means absent at /properties/count." in output
+    stored, fixed = json.loads(path.read_text())
+    assert stored == SOUND
     assert fixed["function"]["parameters"]["required"] == ["text", "count"]
-    assert path.read_text() == json.dumps([kept, fixed], indent=indent) + "\n"
+    assert path.read_text() == json.dumps([stored, fixed], indent=indent) + "\n"
     assert path.stat().st_mode & 0o777 == 0o640
-    assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".t")] == []
-    assert "the original is in t.json.orig." in told
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".t")] == []
+    assert "the original is in t.json.orig." in output
     assert (tmp_path / "t.json.orig").stat().st_mode & 0o777 == 0o640
     before = path.read_bytes()
     again = typed("lint", "t.json", "--fix", "--for", "openai_chat")
@@ -357,26 +357,26 @@ def test_fix_writes_nothing_that_is_refused_all_the_same(typed: Typed, tmp_path:
         deep = {"type": "object", "properties": {"text": deep}}
     path = put(tmp_path, "t.json", chat(deep, strict=True))
     before = path.read_bytes()
-    code, out, told = typed("lint", "t.json", "--fix", "--for", "openai_chat")
+    code, out, output = typed("lint", "t.json", "--fix", "--for", "openai_chat")
     assert (code, path.read_bytes()) == (1, before)
-    assert "t.json:look_up: not rewritten, because it would still be refused: OpenAI's" in told
+    assert "t.json:look_up: not rewritten, because it would still be refused: OpenAI's" in output
     assert ": refused: " in out
-    assert [one.name for one in tmp_path.iterdir()] == ["t.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["t.json"]
 
 
 def test_help_says_that_the_file_is_written(tmp_path: Path) -> None:
-    told = run_command("lint", "--help", cwd=tmp_path).stdout
-    assert "rewrite FILE" in " ".join(told.split())
+    output = run_command("lint", "--help", cwd=tmp_path).stdout
+    assert "rewrite FILE" in " ".join(output.split())
 
 
 def test_fix_makes_gemini_parameters_ready(typed: Typed, tmp_path: Path) -> None:
     path = put(tmp_path, "g.json", gemini({**CLOSED, "properties": {"text": {"const": "a", **S}}}))
-    code, _, told = typed("lint", "g.json", "--fix", "--for", "gemini")
+    code, _, output = typed("lint", "g.json", "--fix", "--for", "gemini")
     assert code == 0
-    assert "no longer refused" in told
-    (one,) = json.loads(path.read_text())["functionDeclarations"]
-    assert one["parameters"]["properties"]["text"]["enum"] == ["a"]
-    assert "additionalProperties" not in one["parameters"]
+    assert "no longer refused" in output
+    (item,) = json.loads(path.read_text())["functionDeclarations"]
+    assert item["parameters"]["properties"]["text"]["enum"] == ["a"]
+    assert "additionalProperties" not in item["parameters"]
 
 
 def test_fix_leaves_out_a_pattern_that_openai_refuses(typed: Typed, tmp_path: Path) -> None:
@@ -384,12 +384,12 @@ def test_fix_leaves_out_a_pattern_that_openai_refuses(typed: Typed, tmp_path: Pa
     texts = {"type": "string", "pattern": "^(?!a)b"}
     loose = {"type": "object", "properties": {"text": texts, "more": {"type": "string"}}}
     path = put(tmp_path, "t.json", chat(loose))
-    code, out, told = typed("lint", "t.json", "--for", "openai_responses")
-    assert (code, told) == (1, "")
+    code, out, output = typed("lint", "t.json", "--for", "openai_responses")
+    assert (code, output) == (1, "")
     assert "refused: OpenAI (gpt-5.5 and later) does not accept a lookahead" in out
-    code, _, told = typed("lint", "t.json", "--fix", "--for", "openai_responses")
+    code, _, output = typed("lint", "t.json", "--fix", "--for", "openai_responses")
     assert code == 0
-    assert "could not keep: pattern is no longer checked at /properties/text." in told
+    assert "could not keep: pattern is no longer checked at /properties/text." in output
     fixed = json.loads(path.read_text())["function"]["parameters"]
     assert fixed["properties"]["text"] == {
         "type": "string",
@@ -402,8 +402,8 @@ def test_fix_changes_nothing_where_nothing_was_asked_for(typed: Typed, tmp_path:
     """A tool that is not strict is not made so, and a name is no schema."""
     path = put(tmp_path, "t.json", [{**SOUND, "parameters": OPEN}, {**SOUND, "name": "a.b"}])
     before = path.read_bytes()
-    code, _, told = typed("lint", "t.json", "--fix")
-    assert (code, told) == (1, "t.json: nothing to rewrite.\n")
+    code, _, output = typed("lint", "t.json", "--fix")
+    assert (code, output) == (1, "t.json: nothing to rewrite.\n")
     assert path.read_bytes() == before
 
 
@@ -412,9 +412,9 @@ def test_a_file_that_is_no_json_is_told_to_be_changed_by_hand(typed: Typed, tmp_
     line = json.dumps(chat(OPEN, strict=True))
     path.write_text(f"{line}\n{line.replace('look_up', 'look_on')}\n")
     before = path.read_bytes()
-    code, _, told = typed("lint", "t.jsonl", "--fix", "--for", "openai_chat")
+    code, _, output = typed("lint", "t.jsonl", "--fix", "--for", "openai_chat")
     assert code == 1
-    assert "only JSON files can be fixed" in told
+    assert "only JSON files can be fixed" in output
     assert path.read_bytes() == before
 
 

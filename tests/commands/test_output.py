@@ -9,13 +9,13 @@ from playground.core.events import CallDecided, Logged
 
 
 @pytest.mark.parametrize(
-    ("event", "said"),
+    ("event", "message"),
     [
         (CallDecided("1.0", "deny"), "  deny by the user\n"),
         (CallDecided("1.0", "answer", "rule", "--answer all=5"), "  answer by --answer all=5\n"),
         (CallDecided("1.0", "run"), ""),
     ],
 )
-def test_who_decided(event: CallDecided, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_who_decided(event: CallDecided, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     RunPrinter(False, "s1").tell(Logged(1, 0, event))
-    assert capsys.readouterr().out == said
+    assert capsys.readouterr().out == message

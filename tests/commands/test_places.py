@@ -28,9 +28,9 @@ def test_no_command_takes_a_file_with_two_names(
     (tmp_path / "brought.jsonl").write_text("{}\n")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     for name in ("a.db", "b.db"):
-        code, out, said = typed(*words, "--db", name)
+        code, out, message = typed(*words, "--db", name)
         assert (code, out) == (1, "")
-        assert "hard links" in said
+        assert "hard links" in message
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.is_file()} == before
 
 
@@ -42,8 +42,8 @@ def test_who_comes_by_a_link_meets_the_owner(
     lock = OwnerLock(tmp_path / "a.db")
     lock.take()
     try:
-        code, out, said = typed(*words, "--db", "link.db")
+        code, out, message = typed(*words, "--db", "link.db")
     finally:
         lock.release()
     assert (code, out) == (1, "")
-    assert "Another playground" in said
+    assert "Another playground" in message

@@ -111,42 +111,44 @@ def told(
     typed: Typed, cwd: Path, *words: str, prompt: str = BOTH
 ) -> tuple[int, list[dict[str, Any]], str]:
     """The same in this very process, which need not start."""
-    code, out, said = typed("run", prompt, "--json", "--db", str(cwd / "run.db"), *words)
-    return code, [json.loads(line) for line in out.splitlines()], said
+    code, out, message = typed("run", prompt, "--json", "--db", str(cwd / "run.db"), *words)
+    return code, [json.loads(line) for line in out.splitlines()], message
 
 
 def of(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
-    return [one for one in events if one.get("kind") == kind]
+    return [event for event in events if event.get("kind") == kind]
 
 
 def calls(events: list[dict[str, Any]]) -> list[str]:
-    return [one["name"] for one in of(events, "part_started") if one["part_kind"] == "call"]
+    return [data["name"] for data in of(events, "part_started") if data["part_kind"] == "call"]
 
 
 def test_all_allowed_runs_to_the_end(tmp_path: Path) -> None:
-    code, events, said = run(tmp_path, "--tools", "examples", "--allow", "all")
-    assert (code, said) == (0, "")
+    code, events, message = run(tmp_path, "--tools", "examples", "--allow", "all")
+    assert (code, message) == (0, "")
     assert calls(events) == ["get_weather", "calculator"]
     ended = of(events, "call_ended")
-    assert all(not one["result"]["is_error"] for one in ended)
+    assert all(not data["result"]["is_error"] for data in ended)
     (_, second) = of(events, "request_sent")
     results = json.loads(second["body"])["messages"][-1]["content"]
-    made = json.loads(second["body"])["messages"][-2]["content"]
-    assert [r["tool_use_id"] for r in results] == [m["id"] for m in made if m["type"] == "tool_use"]
-    text = "".join(one["text"] for one in of(events, "part_ended")[-1:])
+    result = json.loads(second["body"])["messages"][-2]["content"]
+    assert [r["tool_use_id"] for r in results] == [
+        m["id"] for m in result if m["type"] == "tool_use"
+    ]
+    text = "".join(data["text"] for data in of(events, "part_ended")[-1:])
     assert "391" in text
-    assert [one["seq"] for one in events] == list(range(1, len(events) + 1))
-    assert all({"seq", "at_ms", "kind"} <= one.keys() for one in events)
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert all({"seq", "at_ms", "kind"} <= event.keys() for event in events)
     assert {
-        one["decided_by"] if "decided_by" in one else one["rule"]
-        for one in of(events, "call_decided")
+        data["decided_by"] if "decided_by" in data else data["rule"]
+        for data in of(events, "call_decided")
     } == {"--allow all"}
 
 
 def test_no_tool_is_called_where_none_may_be(tmp_path: Path, typed: Typed) -> None:
     code, events, _ = told(typed, tmp_path, "--tools", "examples", "--tool-choice", "none")
     assert code == 0
-    assert not [one for one in of(events, "part_started") if one["part_kind"] == "call"]
+    assert not [data for data in of(events, "part_started") if data["part_kind"] == "call"]
 
 
 def test_a_named_tool_comes_first(tmp_path: Path, typed: Typed) -> None:
@@ -155,7 +157,7 @@ def test_a_named_tool_comes_first(tmp_path: Path, typed: Typed) -> None:
     )
     assert code == 0
     assert calls(events)[0] == "get_weather"
-    choices = [one["choice"]["mode"] for one in of(events, "request_sent")]
+    choices = [data["choice"]["mode"] for data in of(events, "request_sent")]
     assert choices[0] == "tool"
     assert set(choices[1:]) == {"auto"}
 
@@ -171,13 +173,13 @@ def test_parameters_of_the_request_are_named_by_flags(tmp_path: Path, typed: Typ
 
 
 def test_what_nobody_allowed_waits_for_a_person(tmp_path: Path, typed: Typed) -> None:
-    code, events, said = told(typed, tmp_path, "--tools", "examples")
+    code, events, message = told(typed, tmp_path, "--tools", "examples")
     assert code == 3
     assert not of(events, "call_started")
-    assert "get_weather (1.1)" in said
+    assert "get_weather (1.1)" in message
     (session,) = json.loads(typed("sessions", "--json", "--db", str(tmp_path / "run.db"))[1])
     assert session["state"] == "waiting"
-    assert session["id"] in said
+    assert session["id"] in message
     assert session.keys() == {"id", "title", "state", "updated"}
 
 
@@ -195,8 +197,8 @@ def test_deny_before_answer_before_allow(
 ) -> None:
     code, events, _ = told(typed, tmp_path, "--tools", "examples", *flags)
     assert code == 0
-    assert {one["decision"] for one in of(events, "call_decided")} == decisions
-    assert {one["by"] for one in of(events, "call_decided")} == {"rule"}
+    assert {data["decision"] for data in of(events, "call_decided")} == decisions
+    assert {data["by"] for data in of(events, "call_decided")} == {"rule"}
 
 
 def test_what_a_person_reads(typed: Typed) -> None:
@@ -205,9 +207,9 @@ def test_what_a_person_reads(typed: Typed) -> None:
     assert '→ calculator {"expression": "17 * 23"}' in out
     assert "← calculator" in out
     assert "391" in out.splitlines()[-1]
-    code, _, said = typed("run", BOTH, "--tools", "examples")
+    code, _, message = typed("run", BOTH, "--tools", "examples")
     assert code == 3
-    assert said.startswith("playground: Needs a decision:")
+    assert message.startswith("playground: Needs a decision:")
     _, out, _ = typed("run", "[[fault:args-ansi]] 17 * 23", "--tools", "examples")
     assert "args-ansi" not in out
     assert "\x1b" not in out
@@ -216,29 +218,29 @@ def test_what_a_person_reads(typed: Typed) -> None:
 def test_a_failed_run_is_1_and_a_limit_is_3(
     tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code, events, said = told(typed, tmp_path, prompt="[[fault:http-400]] hello")
+    code, events, message = told(typed, tmp_path, prompt="[[fault:http-400]] hello")
     assert (code, of(events, "response_failed")[0]["status"]) == (1, 400)
-    assert said.startswith("playground: ")
-    assert "on the page.\n" in said
+    assert message.startswith("playground: ")
+    assert "on the page.\n" in message
     limited = ("--tools", "examples", "--allow", "all", "--max-turns", "2")
-    code, events, said = told(typed, tmp_path, *limited, prompt="[[fault:loop]] 17 * 23")
+    code, events, message = told(typed, tmp_path, *limited, prompt="[[fault:loop]] 17 * 23")
     assert (code, events[-1]["kind"], events[-1]["limit"]) == (3, "run_paused", "max_turns")
-    assert said.startswith(f"playground: {events[-1]['message']} Open session ")
+    assert message.startswith(f"playground: {events[-1]['message']} Open session ")
     assert events[-1]["message"].startswith("2 turns were made, which is the limit")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     code, events, _ = told(typed, tmp_path, "--profile", "openai")
     assert (code, of(events, "response_failed")[0]["failure"]) == (1, "no_key")
-    code, _, said = told(typed, tmp_path, "--profile", "lmstudio")
-    assert (code, said.splitlines()[0]) == (1, "playground: No model is named. Choose one.")
+    code, _, message = told(typed, tmp_path, "--profile", "lmstudio")
+    assert (code, message.splitlines()[0]) == (1, "playground: No model is named. Choose one.")
 
 
 @contextmanager
-def provided(said: bytes) -> Iterator[Server]:
+def provided(answer: bytes) -> Iterator[Server]:
     """A provider that says this to everybody, in a thread of its own: a command has the loop of
     ours."""
     with (
         start_blocking_portal(backend_options=LOOP) as portal,
-        portal.wrap_async_context_manager(serving(said)) as provider,
+        portal.wrap_async_context_manager(serving(answer)) as provider,
     ):
         yield provider
 
@@ -248,8 +250,8 @@ def test_a_run_waits_for_its_retries(tmp_path: Path, typed: Typed) -> None:
         words = ("--protocol", "openai_chat", "--base-url", provider.url, "--model", "m")
         code, _, errors = typed("run", "hi", *words)
         assert code == 1
-        said = [line for line in errors.splitlines() if "Trying again" in line]
-        assert said == [
+        messages = [line for line in errors.splitlines() if "Trying again" in line]
+        assert messages == [
             "playground: Trying again in 0.04 s (1 of 2): 503.",
             "playground: Trying again in 0.04 s (2 of 2): 503.",
         ]
@@ -257,8 +259,8 @@ def test_a_run_waits_for_its_retries(tmp_path: Path, typed: Typed) -> None:
         assert "Trying again" not in said_beside
         assert len(provider.seen) == 6
     assert code == 1
-    assert [one["attempt"] for one in of(events, "retry_scheduled")] == [1, 2]
-    assert [one["automatic"] for one in of(events, "turn_dropped")] == [True, True]
+    assert [data["attempt"] for data in of(events, "retry_scheduled")] == [1, 2]
+    assert [data["automatic"] for data in of(events, "turn_dropped")] == [True, True]
     assert events[-1]["kind"] == "response_failed"
 
 
@@ -285,7 +287,7 @@ def test_through_the_server_that_owns_the_database(tmp_path: Path, typed: Typed)
         assert told(typed, tmp_path, "--tools", "examples")[0] == 3
         assert told(typed, tmp_path, "--tool-choice", "nobody")[0] == 2
         listed = typed("sessions", "--json", "--db", str(tmp_path / "run.db"))[1]
-        states = [one["state"] for one in json.loads(listed)]
+        states = [load["state"] for load in json.loads(listed)]
         assert states == ["waiting", "idle", "idle"]
         with provided(REFUSAL) as provider:
             words = ("--protocol", "openai_chat", "--base-url", provider.url, "--model", "m")
@@ -293,22 +295,22 @@ def test_through_the_server_that_owns_the_database(tmp_path: Path, typed: Typed)
             assert len(provider.seen) == 3
         assert (code, len(of(events, "response_failed"))) == (1, 3)
     assert here[0] == there[0] == 0
-    assert [one["kind"] for one in here[1] if one["kind"] != "part_delta"][:6] == [
-        one["kind"] for one in there[1] if one["kind"] != "part_delta"
+    assert [data["kind"] for data in here[1] if data["kind"] != "part_delta"][:6] == [
+        data["kind"] for data in there[1] if data["kind"] != "part_delta"
     ][:6]
     assert calls(here[1]) == calls(there[1])
-    assert [one["seq"] for one in there[1]] == list(range(1, len(there[1]) + 1))
+    assert [data["seq"] for data in there[1]] == list(range(1, len(there[1]) + 1))
 
 
 @pytest.mark.parametrize("words", BAD, ids=" ".join)
 def test_wrong_usage_is_one_sentence(tmp_path: Path, typed: Typed, words: tuple[str, ...]) -> None:
     (tmp_path / "broken.json").write_text('{"name": ')
-    code, out, said = typed("run", *words, "--json")
+    code, out, message = typed("run", *words, "--json")
     assert code == 2
-    assert said.startswith("playground: ")
-    assert said.count("\n") == 1
-    assert said.rstrip().endswith(".")
-    assert json.loads(out)["error"] == said.removeprefix("playground: ").rstrip("\n")
+    assert message.startswith("playground: ")
+    assert message.count("\n") == 1
+    assert message.rstrip().endswith(".")
+    assert json.loads(out)["error"] == message.removeprefix("playground: ").rstrip("\n")
     path = tmp_path / "home" / "playground.db"
     if path.exists():
         with closing(sqlite3.connect(path)) as connection:
@@ -324,13 +326,13 @@ def test_a_typed_address_gets_the_key_but_not_over_plain_http(
         url = provider.url.replace("127.0.0.1", host)
         words = ("--protocol", "openai_chat", "--base-url", url, "--model", "m")
         monkeypatch.setenv("OPENAI_API_KEY", key)
-        code, _, said = typed("run", "hi", *words)
+        code, _, message = typed("run", "hi", *words)
         monkeypatch.delenv("OPENAI_API_KEY")
         code_without, _, said_without = typed("run", "hi", *words)
         assert code == code_without == 1
         with_key, without = provider.seen
     assert (f"Bearer {key}".encode() in with_key, b"uthorization" in without) == (sent, False)
-    assert ("OPENAI_API_KEY was not sent to" in said) is not sent
+    assert ("OPENAI_API_KEY was not sent to" in message) is not sent
     assert "is not sent" not in said_without
 
 
@@ -379,12 +381,12 @@ def interrupted(
         assert process.stderr is not None
         while "begun" not in (line := process.stdout.readline()):
             assert line, process.stderr.read()
-        for one in signals:
-            process.send_signal(one)
-        said = process.communicate(timeout=START_S)[1]
+        for signal in signals:
+            process.send_signal(signal)
+        message = process.communicate(timeout=START_S)[1]
     listed, *_ = json.loads(typed("sessions", "--json", *words)[1])
     assert listed["state"] == "interrupted"
-    return process.returncode, listed["id"], said
+    return process.returncode, listed["id"], message
 
 
 @pytest.mark.slow
@@ -392,9 +394,9 @@ def interrupted(
 def test_a_run_that_is_ended_says_where_the_session_waits(
     tmp_path: Path, typed: Typed, signals: tuple[signal.Signals, ...], codes: set[int]
 ) -> None:
-    ended, session, said = interrupted(tmp_path, typed, signals=signals)
+    ended, session, message = interrupted(tmp_path, typed, signals=signals)
     assert ended in codes
-    assert said == (
+    assert message == (
         f"playground: The run was stopped. It is session {session}. To continue, start: "
         "playground serve\n"
     )
@@ -405,11 +407,11 @@ def test_it_stops_the_run_on_the_server_too(
     tmp_path: Path, typed: Typed, start_server_process: StartServerProcess
 ) -> None:
     server = start_server_process(db=tmp_path / "run.db", PLAYGROUND_PACE="0")
-    ended, session, said = interrupted(tmp_path, typed, "--db", "run.db", signals=(INT,))
+    ended, session, message = interrupted(tmp_path, typed, "--db", "run.db", signals=(INT,))
     assert ended == 130
     place = f"{server.url}/sessions/{session}"
     assert (
-        said
+        message
         == f"playground: The run was stopped. It is session {session}. Continue it at {place}\n"
     )
 

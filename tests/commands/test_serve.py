@@ -45,35 +45,41 @@ for words in sys.argv[1:]:
 """Gives its rights away once all is imported: the interpreter may be root's alone."""
 
 
-def asked(one: ServerProcess, path: str = "/sessions", **headers: str) -> httpx.Response:
-    given = {"authorization": f"Bearer {one.token}", "accept": "application/json", **headers}
-    return httpx.get(one.url + path, headers=given, timeout=30, trust_env=False, verify=NO_TLS)
+def asked(server_process: ServerProcess, path: str = "/sessions", **headers: str) -> httpx.Response:
+    given = {
+        "authorization": f"Bearer {server_process.token}",
+        "accept": "application/json",
+        **headers,
+    }
+    return httpx.get(
+        server_process.url + path, headers=given, timeout=30, trust_env=False, verify=NO_TLS
+    )
 
 
 def refused(typed: Typed, *words: str) -> str:
     """The sentence of a `serve` that does not start."""
-    code, out, said = typed("serve", "--port", "0", *words)
-    assert (code, out, said.count("\n")) == (1, "", 1), said
-    return said
+    code, out, message = typed("serve", "--port", "0", *words)
+    assert (code, out, message.count("\n")) == (1, "", 1), message
+    return message
 
 
-def check_schemes(one: ServerProcess) -> None:
+def check_schemes(server_process: ServerProcess) -> None:
     """A loopback name answers to no other scheme."""
-    port = one.url.rpartition(":")[2]
+    port = server_process.url.rpartition(":")[2]
     for name in ("127.0.0.1", "localhost"):
         foreign = f"https://{name}:{port}"
-        assert asked(one, host=f"{name}:{port}", origin=foreign).status_code == 403
+        assert asked(server_process, host=f"{name}:{port}", origin=foreign).status_code == 403
         own = f"http://{name}:{port}"
-        assert asked(one, host=f"{name}:{port}", origin=own).status_code == 200
+        assert asked(server_process, host=f"{name}:{port}", origin=own).status_code == 200
 
 
 def test_one_line_and_private_files(tmp_path: Path) -> None:
-    with run_server_process(tmp_path / "a.db") as one:
-        assert LINE.fullmatch(one.line)
-        assert asked(one, "/healthz").text == "ok"
-        assert asked(one).json() == []
-        assert asked(one, authorization="").status_code == 401
-        check_schemes(one)
+    with run_server_process(tmp_path / "a.db") as server_process:
+        assert LINE.fullmatch(server_process.line)
+        assert asked(server_process, "/healthz").text == "ok"
+        assert asked(server_process).json() == []
+        assert asked(server_process, authorization="").status_code == 401
+        check_schemes(server_process)
         modes = {
             path.name: stat.S_IMODE(path.stat().st_mode)
             for path in tmp_path.iterdir()
@@ -82,9 +88,9 @@ def test_one_line_and_private_files(tmp_path: Path) -> None:
         assert modes == dict.fromkeys(
             ("a.db", "a.db-wal", "a.db-shm", "a.db.lock", "a.db.token"), 0o600
         )
-        assert one.end() == 0
-        assert one.process.stdout is not None
-        assert one.process.stdout.read() == ""
+        assert server_process.end() == 0
+        assert server_process.process.stdout is not None
+        assert server_process.process.stdout.read() == ""
     assert (tmp_path / "server.log").read_text() == ""
     assert not (tmp_path / "a.db-wal").exists()
     assert (tmp_path / "a.db.lock").read_text() == "", "no process is left behind"
@@ -108,10 +114,10 @@ def test_a_signal_ends_it_in_order(tmp_path: Path, number: int) -> None:
         "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
     }
     rules = [{"tool": "*", "action": "run", "text": "", "words": "all"}]
-    with run_server_process(tmp_path / "a.db", PLAYGROUND_PACE="0.2") as one:
-        headers = {"authorization": f"Bearer {one.token}", "accept": "application/json"}
+    with run_server_process(tmp_path / "a.db", PLAYGROUND_PACE="0.2") as item_id:
+        headers = {"authorization": f"Bearer {item_id.token}", "accept": "application/json"}
         with httpx.Client(
-            base_url=one.url, headers=headers, timeout=WAIT_S, trust_env=False, verify=NO_TLS
+            base_url=item_id.url, headers=headers, timeout=WAIT_S, trust_env=False, verify=NO_TLS
         ) as client:
             ids = []
             for prompt in ("Use stuck", "[[fault:stall-after-6]] hi"):
@@ -122,33 +128,33 @@ def test_a_signal_ends_it_in_order(tmp_path: Path, number: int) -> None:
             with client.stream("GET", path, headers={"accept": "text/event-stream"}) as answer:
                 lines = answer.iter_lines()
                 assert any('"call_started"' in line for line in lines)
-                assert one.end(number) == 0  # bounded: the tool alone would take ten minutes
+                assert item_id.end(number) == 0  # bounded: the tool alone would take ten minutes
     assert (tmp_path / "server.log").read_text() == ""
     with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
         states = dict(connection.execute("SELECT id, state FROM sessions").fetchall())
-    assert [states[one] for one in ids] == ["waiting", "interrupted"]
+    assert [states[item_id] for item_id in ids] == ["waiting", "interrupted"]
 
 
 def test_with_nothing_to_do_it_ends(tmp_path: Path) -> None:
     """When that is: tests/commands/test_tap.py."""
-    with run_server_process(tmp_path / "a.db", "--idle-exit", "0.1") as one:
-        assert one.process.wait(END_S) == 0
+    with run_server_process(tmp_path / "a.db", "--idle-exit", "0.1") as server_process:
+        assert server_process.process.wait(END_S) == 0
     assert (tmp_path / "server.log").read_text() == ""
 
 
 @pytest.mark.slow
 def test_a_second_server_refuses_and_names_the_first(tmp_path: Path, typed: Typed) -> None:
-    with run_server_process(tmp_path / "a.db") as one:
+    with run_server_process(tmp_path / "a.db") as server_process:
         done = run_command("serve", "--port", "0", "--db", "a.db", cwd=tmp_path)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-        assert f"process {one.process.pid} at {one.url}" in done.stderr
+        assert f"process {server_process.process.pid} at {server_process.url}" in done.stderr
         assert "--db" in done.stderr
-        port = one.url.rpartition(":")[2]
-        assert f"at {one.url}" in typed("serve", "--port", port, "--db", "a.db")[2]
-        assert asked(one).status_code == 200
+        port = server_process.url.rpartition(":")[2]
+        assert f"at {server_process.url}" in typed("serve", "--port", port, "--db", "a.db")[2]
+        assert asked(server_process).status_code == 200
     with run_server_process(tmp_path / "a.db") as after:  # killed, and the lock is free
         assert asked(after).status_code == 200
-        assert after.token == one.token
+        assert after.token == server_process.token
 
 
 def test_a_port_in_use(typed: Typed) -> None:
@@ -156,10 +162,10 @@ def test_a_port_in_use(typed: Typed) -> None:
         sock.bind(("127.0.0.1", 0))
         sock.listen()
         port = str(sock.getsockname()[1])
-        code, _, said = typed("serve", "--port", port, "--db", "a.db")
+        code, _, message = typed("serve", "--port", port, "--db", "a.db")
     assert code == 1
-    assert port in said
-    assert "--port 0" in said
+    assert port in message
+    assert "--port 0" in message
 
 
 @pytest.mark.parametrize(
@@ -176,16 +182,20 @@ def test_a_port_in_use(typed: Typed) -> None:
     ids=" ".join,
 )
 def test_wrong_usage(typed: Typed, words: tuple[str, ...]) -> None:
-    code, out, said = typed("serve", "--db", "a.db", *words)
-    assert (code, out, said.count("\n")) == (2, "", 1)
+    code, out, message = typed("serve", "--db", "a.db", *words)
+    assert (code, out, message.count("\n")) == (2, "", 1)
 
 
 def test_without_a_token_on_loopback(start_server_process: StartServerProcess) -> None:
-    one = start_server_process("--no-token")
-    assert one.line == f"Playground on {one.url}/\n"
+    server_process = start_server_process("--no-token")
+    assert server_process.line == f"Playground on {server_process.url}/\n"
     headers = {"accept": "application/json"}
     answer = httpx.get(
-        one.url + "/sessions", headers=headers, timeout=WAIT_S, trust_env=False, verify=NO_TLS
+        server_process.url + "/sessions",
+        headers=headers,
+        timeout=WAIT_S,
+        trust_env=False,
+        verify=NO_TLS,
     )
     assert answer.json() == []
 
@@ -193,9 +203,9 @@ def test_without_a_token_on_loopback(start_server_process: StartServerProcess) -
 @pytest.mark.slow
 def test_on_localhost_with_a_token_of_one_s_own(start_server_process: StartServerProcess) -> None:
     token = "my-own-token-1"
-    one = start_server_process("--host", "localhost", PLAYGROUND_TOKEN=token)
-    assert one.token == token
-    check_schemes(one)
+    server_process = start_server_process("--host", "localhost", PLAYGROUND_TOKEN=token)
+    assert server_process.token == token
+    check_schemes(server_process)
 
 
 def as_text(path: Path) -> None:
@@ -241,15 +251,15 @@ def test_a_file_that_is_not_ours_is_left_as_it_is(
     assert typed("run", "hello", "--db", "a.db")[0] == 0
     spoil(path)
     before = path.read_bytes()
-    said = refused(typed, "--db", "a.db")
-    assert word in said
-    assert "a.db" in said
-    assert "--db" in said
+    message = refused(typed, "--db", "a.db")
+    assert word in message
+    assert "a.db" in message
+    assert "--db" in message
     assert path.read_bytes() == before
     for words in (("sessions",), ("run", "hello")):
-        code, _, said = typed(*words, "--db", "a.db")
+        code, _, message = typed(*words, "--db", "a.db")
         assert code in (0, 1) if words == ("sessions",) else code == 1
-        assert "Traceback" not in said
+        assert "Traceback" not in message
     assert path.read_bytes() == before
 
 
@@ -288,8 +298,8 @@ def test_damage_within_a_row_is_said(
         connection.execute("UPDATE events SET body = '{\"oops' WHERE seq = 2")
         connection.commit()
         ((session,),) = connection.execute("SELECT id FROM sessions").fetchall()
-    one = start_server_process()
-    answer = asked(one, f"/sessions/{session}")
+    server_process = start_server_process()
+    answer = asked(server_process, f"/sessions/{session}")
     assert answer.status_code == 503
     assert "seq 2" in answer.json()["error"]
-    assert json.loads(asked(one).text)[0]["id"] == session
+    assert json.loads(asked(server_process).text)[0]["id"] == session

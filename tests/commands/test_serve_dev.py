@@ -60,9 +60,9 @@ def make_app(engine: Engine, *, dev: bool) -> object:
 
 
 def asset_of(page: Told, name: str) -> str:
-    found = re.search(rf'"(/static/{name}-[0-9a-f]+\.(?:css|js))"', page.body.decode())
-    assert found is not None
-    return found[1]
+    match = re.search(rf'"(/static/{name}-[0-9a-f]+\.(?:css|js))"', page.body.decode())
+    assert match is not None
+    return match[1]
 
 
 @pytest.mark.parametrize("dev", [True, False])
@@ -96,8 +96,8 @@ async def test_traceback_when_dev_is_logged_in_lines(
     monkeypatch.setattr(web_app, "_routes", lambda: [Route("/broken", broken)])
     async with run_engine(tmp_path) as engine:
         with caplog.at_level(logging.ERROR, "playground"):
-            told = await get(make_app(engine, dev=dev), "/broken")
-    assert told.status == 500
+            output = await get(make_app(engine, dev=dev), "/broken")
+    assert output.status == 500
     (record,) = (record for record in caplog.records if "on purpose" in record.getMessage())
     lines = record.getMessage().split("\n")
     assert (len(lines) > 5) is dev
@@ -125,6 +125,6 @@ def test_serve_dev_is_an_option_of_the_command(tmp_path: Path) -> None:
         httpx.Client(base_url=server.url, trust_env=False, verify=NO_TLS, timeout=WAIT_S) as client,
     ):
         page = client.get("/welcome", headers={"authorization": f"Bearer {server.token}"})
-        found = re.search(r"/static/app-[0-9a-f]+\.css", page.text)
-        assert found is not None
-        assert client.get(found[0]).headers["cache-control"] == "no-cache"
+        match = re.search(r"/static/app-[0-9a-f]+\.css", page.text)
+        assert match is not None
+        assert client.get(match[0]).headers["cache-control"] == "no-cache"

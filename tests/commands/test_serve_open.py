@@ -33,13 +33,15 @@ def read(pipe: int) -> str:
 def test_the_browser_is_given_a_private_file_and_no_token(tmp_path: Path) -> None:
     browser, pipe = told_browser(tmp_path)
     try:
-        with run_server_process(tmp_path / "a.db", "--open", BROWSER=str(browser)) as one:
+        with run_server_process(
+            tmp_path / "a.db", "--open", BROWSER=str(browser)
+        ) as server_process:
             argument = read(pipe)
-            assert one.token not in argument
+            assert server_process.token not in argument
             page = Path(unquote(urlsplit(argument).path))
             assert stat.S_IMODE(page.stat().st_mode) == 0o600
-            assert f"{one.url}/?token={one.token}" in page.read_text()
-            assert one.end() == 0
+            assert f"{server_process.url}/?token={server_process.token}" in page.read_text()
+            assert server_process.end() == 0
         assert not page.exists()
     finally:
         os.close(pipe)

@@ -45,25 +45,25 @@ def test_the_list(tmp_path: Path, typed: Typed) -> None:
         assert typed("run", prompt, "--db", db)[0] == 0
     before = (tmp_path / "a.db").read_bytes()
     done = run_command("sessions", "--json", "--db", db, cwd=tmp_path)
-    found = json.loads(done.stdout)
-    assert [one["title"] for one in found] == ["good \x1b[31mmorning", "hello there"]
-    assert all(one["state"] == "idle" and isinstance(one["updated"], int) for one in found)
+    matches = json.loads(done.stdout)
+    assert [item["title"] for item in matches] == ["good \x1b[31mmorning", "hello there"]
+    assert all(item["state"] == "idle" and isinstance(item["updated"], int) for item in matches)
     read = typed("sessions", "--db", db)[1]
     assert "\x1b" not in read
     assert read.count("\n") == 2
     search = typed("sessions", "--json", "--search", "there", "--db", db)[1]
-    assert [one["title"] for one in json.loads(search)] == ["hello there"]
+    assert [load["title"] for load in json.loads(search)] == ["hello there"]
     none = typed("sessions", "--json", "--search", "%", "--db", db)[1]
     assert json.loads(none) == []
     assert (tmp_path / "a.db").read_bytes() == before
 
 
 def test_no_database_has_no_sessions_and_none_is_made(tmp_path: Path, typed: Typed) -> None:
-    code, out, said = typed("sessions", "--json")
-    assert (code, json.loads(out), said) == (0, [], "")
-    code, out, said = typed("sessions", "--json", "--db", "gone.db")
+    code, out, message = typed("sessions", "--json")
+    assert (code, json.loads(out), message) == (0, [], "")
+    code, out, message = typed("sessions", "--json", "--db", "gone.db")
     assert (code, json.loads(out).keys()) == (2, {"error", "code"})
-    assert "There is no database gone.db" in said
+    assert "There is no database gone.db" in message
     assert list(tmp_path.iterdir()) == []
 
 
@@ -83,10 +83,10 @@ def test_a_file_of_an_older_version_is_told_what_to_do_with(
     if words == ("verify",):
         lock = OwnerLock(path)
         lock.take()  # a server of that version has it
-    code, out, said = typed(*words, "--db", "old.db")
+    code, out, message = typed(*words, "--db", "old.db")
     assert (code, out) == (2, "")
-    assert "older version" in said
-    assert f"`playground serve --db {path}`" in said
+    assert "older version" in message
+    assert f"`playground serve --db {path}`" in message
     assert path.read_bytes() == before
     if words == ("verify",):
         lock.release()
@@ -112,10 +112,10 @@ def test_a_file_that_may_not_be_read_is_one_sentence(tmp_path: Path) -> None:
         )
         Path(shut_folder).chmod(0o700)
     assert done.stdout.split() == ["2"] * len(lines)
-    told = done.stderr.splitlines()
-    for line, path in zip(told, [path for path in paths for _ in READING], strict=True):
-        said = f"playground: Cannot read {path} (Permission denied). Check its permissions, or"
-        assert line.startswith(said)
+    outputs = done.stderr.splitlines()
+    for line, path in zip(outputs, [path for path in paths for _ in READING], strict=True):
+        message = f"playground: Cannot read {path} (Permission denied). Check its permissions, or"
+        assert line.startswith(message)
 
 
 def test_an_empty_file_and_a_file_that_is_no_database(tmp_path: Path, typed: Typed) -> None:
@@ -123,9 +123,9 @@ def test_an_empty_file_and_a_file_that_is_no_database(tmp_path: Path, typed: Typ
     (tmp_path / "text.db").write_text("This is a letter. " * 100)
     code, out, _ = typed("sessions", "--json", "--db", "empty.db")
     assert (code, json.loads(out)) == (0, [])
-    code, out, said = typed("sessions", "--json", "--db", "text.db")
+    code, out, message = typed("sessions", "--json", "--db", "text.db")
     assert code == 1
-    assert "text.db is not a database" in said
+    assert "text.db is not a database" in message
     assert json.loads(out).keys() == {"error", "code"}
 
 

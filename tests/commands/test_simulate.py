@@ -49,8 +49,8 @@ def test_it_answers_and_ends(tmp_path: Path) -> None:
 def test_a_script_that_cannot_be_read(tmp_path: Path, typed: Typed) -> None:
     (tmp_path / "bad.json").write_text("{")
     for name in ("gone.json", "bad.json"):
-        code, _, said = typed("simulate", "--scenario", name)
-        assert (code, said.count("\n")) == (2, 1)
+        code, _, message = typed("simulate", "--scenario", name)
+        assert (code, message.count("\n")) == (2, 1)
 
 
 def test_a_scenario_may_be_one_of_the_simulators_own(
@@ -90,13 +90,16 @@ def test_the_example_of_the_documentation_plays_as_it_says(
         finally:
             process.kill()
     assert (code, errors) == (0, "")
-    told = [json.loads(line) for line in out.splitlines()]
-    kinds = [one["part_kind"] for one in told if one["kind"] == "part_started"]
+    items = [json.loads(line) for line in out.splitlines()]
+    kinds = [item["part_kind"] for item in items if item["kind"] == "part_started"]
     assert kinds == ["thinking", "text", "call", "call", "text"]
-    said = [one["text"] for one in told if one["kind"] == "part_ended"]
+    message = [item["text"] for item in items if item["kind"] == "part_ended"]
     script = json.loads(example)["turns"]
-    assert said[:2] == [script[0]["thinking"], script[0]["text"]]
-    assert [json.loads(one) for one in said[2:4]] == [{"city": "Oslo"}, {"expression": "6 * 7"}]
-    assert said[4] == script[1]["text"]
+    assert message[:2] == [script[0]["thinking"], script[0]["text"]]
+    assert [json.loads(item) for item in message[2:4]] == [
+        {"city": "Oslo"},
+        {"expression": "6 * 7"},
+    ]
+    assert message[4] == script[1]["text"]
     (tmp_path / "several.json").write_text(several)
     assert isinstance(load_scenario(str(tmp_path / "several.json")), ScenarioChoices)

@@ -67,23 +67,23 @@ async def _broken(scope: Scope, receive: Receive, send: Send) -> None:
     raise ValueError("a bug")
 
 
-@pytest.mark.parametrize(("app", "said"), [(_cut, ""), (_broken, "a bug")])
+@pytest.mark.parametrize(("app", "message"), [(_cut, ""), (_broken, "a bug")])
 async def test_a_dropped_connection_is_no_word_on_stderr(
-    app: object, said: str, capsys: pytest.CaptureFixture[str]
+    app: object, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with bind_socket("127.0.0.1", 0) as sock:
-        one = server(app)  # type: ignore[arg-type]
-        serving = asyncio.create_task(serve(one, sock, lambda: None))
+        item = server(app)  # type: ignore[arg-type]
+        serving = asyncio.create_task(serve(item, sock, lambda: None))
         async with asyncio.timeout(30):
             reader, writer = await asyncio.open_connection("127.0.0.1", port_of(sock))
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             await reader.read()
             writer.close()
-            one.should_exit = True
+            item.should_exit = True
             await serving
     err = capsys.readouterr().err
-    assert said in err
-    assert bool(err) == bool(said)
+    assert message in err
+    assert bool(err) == bool(message)
 
 
 async def _method(scope: Scope, receive: Receive, send: Send) -> None:
@@ -96,14 +96,14 @@ async def test_an_upgrade_is_a_request_like_any_other(capsys: pytest.CaptureFixt
     upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
     key = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
     with bind_socket("127.0.0.1", 0) as sock:
-        one = server(_method)
-        serving = asyncio.create_task(serve(one, sock, lambda: None))
+        item = server(_method)
+        serving = asyncio.create_task(serve(item, sock, lambda: None))
         async with asyncio.timeout(30):
             reader, writer = await asyncio.open_connection("127.0.0.1", port_of(sock))
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n" + upgrade + key + b"\r\n")
             status = await reader.readline()
             writer.close()
-            one.should_exit = True
+            item.should_exit = True
             await serving
     assert b"426" in status
     assert capsys.readouterr().err == ""
@@ -178,12 +178,12 @@ async def _answers(url: str, *sent: bytes) -> int:
     """How often the server answers `sent`, each but the first sent after an answer, before it
     closes because nothing more comes."""
     async with _connected(url) as (reader, writer):
-        said = b""
+        answer = b""
         for place, piece in enumerate(sent):
-            said += await reader.readuntil(b"\r\n\r\n0") if place else b""
+            answer += await reader.readuntil(b"\r\n\r\n0") if place else b""
             writer.write(piece)
-        said += await reader.read()
-    return said.count(b"HTTP/1.1 200")
+        answer += await reader.read()
+    return answer.count(b"HTTP/1.1 200")
 
 
 async def test_a_half_sent_request_is_not_waited_for() -> None:
@@ -294,11 +294,11 @@ async def test_it_is_ready_when_it_takes_connections_and_not_a_moment_later() ->
             await asyncio.sleep(0)
 
     with bind_socket("127.0.0.1", 0) as sock:
-        instance, told = server(_method), asyncio.Event()
+        instance, event = server(_method), asyncio.Event()
         counting = asyncio.create_task(count())
-        serving = asyncio.create_task(serve(instance, sock, told.set))
+        serving = asyncio.create_task(serve(instance, sock, event.set))
         async with asyncio.timeout(30):
-            await told.wait()
+            await event.wait()
             counting.cancel()
             instance.should_exit = True
             await serving

@@ -120,7 +120,7 @@ class Stub:
 @pytest.fixture
 def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
     """One that owns the database a.db; HOME and the environment have nothing of the user's."""
-    one = Stub()
+    stub = Stub()
     for name in [name for name in os.environ if name.startswith(HIDDEN)]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -133,16 +133,16 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
 
     @asynccontextmanager
     async def serving() -> AsyncIterator[str]:
-        every = Route("/{path:path}", one.answer, methods=["GET", "POST"])
+        every = Route("/{path:path}", stub.answer, methods=["GET", "POST"])
         async with serve_app(Starlette(routes=[every])) as url:
             yield url
 
     with (
         start_blocking_portal(backend_options=LOOP) as portal,
-        portal.wrap_async_context_manager(serving()) as one.url,
+        portal.wrap_async_context_manager(serving()) as stub.url,
     ):
-        lock.tell(one.url)
-        yield one
+        lock.tell(stub.url)
+        yield stub
     lock.release()
 
 
@@ -166,10 +166,10 @@ def test_an_agent_with_its_tap(name: str, tmp_path: Path, typed: Typed, stub: St
     fake(tmp_path, name, "sys.exit(3)")
     stop_at = "calls" if name == "codex" else "nothing"
     stops = ("--stop-at", stop_at) if stop_at != "nothing" else ()
-    code, out, said = typed("tap", name, *stops, "--db", "a.db", "--", "-p", "hi")
+    code, out, message = typed("tap", name, *stops, "--db", "a.db", "--", "-p", "hi")
     assert (code, out) == (3, "")
     title = AGENTS[name].title
-    assert said == f"playground: {title} is shown at {stub.url}/?token={TOKEN}\n"
+    assert message == f"playground: {title} is shown at {stub.url}/?token={TOKEN}\n"
     upstream = AGENTS[name].upstream
     body = {"upstream": upstream, "title": title, "stop_at": stop_at, "agent": name}
     bearer = f"Bearer {TOKEN}"
@@ -179,15 +179,15 @@ def test_an_agent_with_its_tap(name: str, tmp_path: Path, typed: Typed, stub: St
         ("POST", "/taps", bearer, body),
         ("POST", "/taps/tap1/revoke", bearer, None),
     ]
-    found = seen(tmp_path)
-    assert found["argv"][-2:] == ["-p", "hi"]
-    assert SECRET not in " ".join(found["command_line"])
-    assert SECRET in " ".join(found["environ"].values())
-    assert TOKEN not in json.dumps(found)
-    assert stub.url in json.dumps(found)
-    for mode, _ in found["files"].values():
+    matches = seen(tmp_path)
+    assert matches["argv"][-2:] == ["-p", "hi"]
+    assert SECRET not in " ".join(matches["command_line"])
+    assert SECRET in " ".join(matches["environ"].values())
+    assert TOKEN not in json.dumps(matches)
+    assert stub.url in json.dumps(matches)
+    for mode, _ in matches["files"].values():
         assert mode == 0o600
-    assert len(found["files"]) == (name in ("claude", "gemini"))
+    assert len(matches["files"]) == (name in ("claude", "gemini"))
     assert list((tmp_path / "scratch").iterdir()) == [], "what was made for it is gone"
     assert not (tmp_path / "home" / ".claude").exists()
 
@@ -197,11 +197,13 @@ def test_what_it_inherits(tmp_path: Path, typed: Typed, stub: Stub) -> None:
     fake(tmp_path, "claude")
     os.umask(0o022)
     assert typed("tap", "claude", "--upstream", "simulator", "--db", "a.db")[0] == 0
-    found = seen(tmp_path)
-    assert found["umask"] == 0o022
-    assert found["group"] == os.getpgrp()
-    assert found["ignored"] == (signal.getsignal(signal.SIGINT) is signal.SIG_IGN), "as ours has it"
-    assert found["environ"]["ANTHROPIC_AUTH_TOKEN"]
+    matches = seen(tmp_path)
+    assert matches["umask"] == 0o022
+    assert matches["group"] == os.getpgrp()
+    assert matches["ignored"] == (signal.getsignal(signal.SIGINT) is signal.SIG_IGN), (
+        "as ours has it"
+    )
+    assert matches["environ"]["ANTHROPIC_AUTH_TOKEN"]
 
 
 def test_the_user_s_own_files_stay(tmp_path: Path, typed: Typed, stub: Stub) -> None:
@@ -269,7 +271,7 @@ def test_printed_lines(tmp_path: Path, typed: Typed, stub: Stub) -> None:
     """They start it as the launcher would, and what they need stays as long as the tap."""
     fake(tmp_path, "claude")
     (tmp_path / "a.db.taps" / "t").mkdir(parents=True)
-    code, out, said = typed("tap", "claude", "--print", "--db", "a.db", "--", "-p", "it's")
+    code, out, message = typed("tap", "claude", "--print", "--db", "a.db", "--", "-p", "it's")
     assert code == 0
     subprocess.run(["sh", "-eu"], input=out, text=True, check=True, timeout=30)
     started = seen(tmp_path)
@@ -283,7 +285,7 @@ def test_printed_lines(tmp_path: Path, typed: Typed, stub: Stub) -> None:
     assert (claude, option, rest) == ("claude", "--settings", ["-p 'it'\"'\"'s'"])
     assert SECRET in Path(path).read_text()
     assert Path(path).stat().st_mode & 0o777 == 0o600
-    assert stub.url in said
+    assert stub.url in message
     assert "/taps/tap1/revoke" not in stub.paths(), "it stays active until you revoke it"
     assert [path.name for path in (tmp_path / "a.db.taps").iterdir()] == ["tap1"]
 
@@ -308,9 +310,9 @@ def test_what_is_refused(
 ) -> None:
     fake(tmp_path, "gemini")
     os.environ["PATH"] = str(tmp_path / "bin")
-    got, out, said = typed("tap", "--db", "a.db", *words)
-    assert (got, out, said.count("\n")) == (code, "", 1), said
-    assert says in said
+    got, out, message = typed("tap", "--db", "a.db", *words)
+    assert (got, out, message.count("\n")) == (code, "", 1), message
+    assert says in message
     assert not (tmp_path / "seen").exists()
     assert ("/taps" in stub.paths()) is ("/taps/tap1/revoke" in stub.paths())
     assert list((tmp_path / "scratch").iterdir()) == []
@@ -319,17 +321,17 @@ def test_what_is_refused(
 def test_a_file_that_is_no_program(tmp_path: Path, typed: Typed, stub: Stub) -> None:
     fake(tmp_path, "mine")
     (tmp_path / "bin" / "mine").write_text("\x7fno program")
-    code, _, said = typed("tap", "--db", "a.db", "--", "mine")
+    code, _, message = typed("tap", "--db", "a.db", "--", "mine")
     assert code == 126
-    assert "cannot be started" in said
+    assert "cannot be started" in message
     assert stub.paths()[-1] == "/taps/tap1/revoke"
 
 
 def test_a_server_without_taps(tmp_path: Path, typed: Typed, stub: Stub) -> None:
     stub.older = True
     fake(tmp_path, "claude")
-    code, _, said = typed("tap", "claude", "--db", "a.db")
-    assert (code, "older version" in said) == (1, True)
+    code, _, message = typed("tap", "claude", "--db", "a.db")
+    assert (code, "older version" in message) == (1, True)
     assert not (tmp_path / "seen").exists()
 
 
@@ -338,8 +340,8 @@ def test_a_server_with_another_token(
 ) -> None:
     monkeypatch.setenv("PLAYGROUND_TOKEN", "another-token")
     fake(tmp_path, "claude")
-    code, _, said = typed("tap", "claude", "--db", "a.db")
-    assert (code, "PLAYGROUND_TOKEN" in said) == (1, True)
+    code, _, message = typed("tap", "claude", "--db", "a.db")
+    assert (code, "PLAYGROUND_TOKEN" in message) == (1, True)
     assert not (tmp_path / "seen").exists()
 
 
@@ -351,10 +353,10 @@ def test_a_database_whose_owner_serves_nothing(
     lock = OwnerLock(tmp_path / "a.db")
     lock.take()
     try:
-        code, _, said = typed("tap", "claude", "--db", "a.db")
+        code, _, message = typed("tap", "claude", "--db", "a.db")
     finally:
         lock.release()
-    assert (code, "Another playground" in said) == (1, True)
+    assert (code, "Another playground" in message) == (1, True)
 
 
 # The server -------------------------------------------------------------------------------------
@@ -397,10 +399,10 @@ def test_a_server_is_started_and_found(
 def test_a_server_that_does_not_start(tmp_path: Path, typed: Typed, stub: Stub) -> None:
     fake(tmp_path, "claude")
     port = stub.url.rpartition(":")[2]
-    code, _, said = typed("tap", "claude", "--db", "b.db", "--port", port)
+    code, _, message = typed("tap", "claude", "--db", "b.db", "--port", port)
     assert code == 1
-    assert f"Port {port}" in said
-    assert said.count("\n") == 1
+    assert f"Port {port}" in message
+    assert message.count("\n") == 1
 
 
 @pytest.mark.anyio

@@ -22,21 +22,21 @@ def test_verify(tmp_path: Path, typed: Typed) -> None:
         connection.execute("UPDATE events SET stop = stop + 1 WHERE kind = 'response_ended'")
         connection.commit()
     code, out, _ = typed("verify", "--db", "a.db", "--json")
-    found = json.loads(out)
-    assert (code, found["recordings"], found["mended"]) == (1, 1, 0)
-    (one,) = found["differences"]
-    assert one["recording"] == 1
+    matches = json.loads(out)
+    assert (code, matches["recordings"], matches["mended"]) == (1, 1, 0)
+    (item,) = matches["differences"]
+    assert item["recording"] == 1
     lock = OwnerLock(tmp_path / "a.db")
     lock.take()
     code, out, _ = typed("verify", "--db", "a.db")
     lock.release()
     first, last = out.splitlines()
-    assert first == f"{one['session']}:1: {one['says']}"
+    assert first == f"{item['session']}:1: {item['says']}"
     assert code == 1
     assert "nothing was written" in last
 
 
 def test_a_database_that_is_not_there(tmp_path: Path, typed: Typed) -> None:
-    code, _, told = typed("verify", "--db", "gone.db")
-    assert (code, told.count("--db FILE")) == (2, 1)
+    code, _, output = typed("verify", "--db", "gone.db")
+    assert (code, output.count("--db FILE")) == (2, 1)
     assert not (tmp_path / "gone.db").exists()

@@ -130,9 +130,9 @@ class World:
         commands = next_commands(self.session, self.rules)
         assert commands == next_commands(_unread(self.session), self.rules), "what is kept differs"
         return [
-            one
-            for one in commands
-            if not (isinstance(one, CheckCall) and one.call_id in self.checks)
+            command
+            for command in commands
+            if not (isinstance(command, CheckCall) and command.call_id in self.checks)
         ]
 
     def advance(self) -> None:
@@ -188,7 +188,7 @@ class World:
         able = [call for call in calls if call.to_run and held(calls, call) is None]
         for count in range(len(calls) + 1):
             end = calls[count].part.index if count < len(calls) else 1_000
-            assert list(standing.able(end)) == [one for one in able if one in calls[:count]]
+            assert list(standing.able(end)) == [call for call in able if call in calls[:count]]
 
     def _look(self, event: Event) -> None:
         self._look_at_standing()
@@ -211,11 +211,11 @@ class World:
 
     def _look_at_start(self, call: Call) -> None:
         turn = self.session.turns[call.turn - 1]
-        running = [one for one in turn.calls if one.status == "running"]
+        running = [call for call in turn.calls if call.status == "running"]
         assert self.session.settings is not None
         most = max(1, self.session.settings.limits.max_parallel)
         assert len(running) <= most, "more at once than the cap"
-        assert len(running) == 1 or all(one.parallel_safe for one in running), "unsafe in company"
+        assert len(running) == 1 or all(call.parallel_safe for call in running), "unsafe in company"
         for earlier in turn.calls[: turn.calls.index(call)]:
             both = earlier.parallel_safe and call.parallel_safe
             assert earlier.status == "done" or both, f"{call.id} overtook {earlier.id}"
@@ -238,8 +238,8 @@ class World:
             for part in message.parts
             if part.kind == "result"
         ]
-        kept = [turn for turn in self.session.turns if not turn.dropped and turn.end is not None]
-        calls = [call for turn in kept for call in turn.calls]
+        turns = [turn for turn in self.session.turns if not turn.dropped and turn.end is not None]
+        calls = [call for turn in turns for call in turn.calls]
         assert [id_ for id_, _ in sent] == [wire_id(call) for call in calls]
         for call, (_, content) in zip(calls, sent, strict=True):
             assert call.result is None or content == call.result.content
@@ -277,8 +277,8 @@ class World:
         session, open_ = self.session, bool(self.session.turn and self.session.turn.open)
         ways: list[Callable[[], None]] = []
         ways += [partial(self._check, id_) for id_ in sorted(self.checks)]
-        for one in self.running:
-            ways += [partial(self._end, one, kind) for kind in ("ok", "failed")]
+        for item in self.running:
+            ways += [partial(self._end, item, kind) for kind in ("ok", "failed")]
         ways += [self._answer] if open_ else []
         ways += [self._asked_again] if session.retrying is not None else []
         if session.paused or session.stopped:
@@ -290,16 +290,20 @@ class World:
     def mishaps(self) -> list[Callable[[], None]]:
         """What may go wrong, or be stopped, at any time."""
         ways: list[Callable[[], None]] = [self.restart, self._light]
-        ways += [partial(self._end, one, "interrupted") for one in self.running]
+        ways += [partial(self._end, call, "interrupted") for call in self.running]
         if self.session.turn is not None and self.session.turn.open:
             ways.append(self._fail)
         if self.session.stopped and not self.under_way:
             ways.append(lambda: self._do(PromptAdded("never mind")))
         ways += [partial(self._changed, limits) for limits in self.other_limits]
         ways += [partial(self._ruled, rules) for rules in self.other_rules]
-        for one in self.session.current_calls:
-            if one.status == "decided" and one.decided and one.decided.decision == "run":
-                ways.append(partial(self._do, CallReturned(one.id, "person")))
+        for current_call in self.session.current_calls:
+            if (
+                current_call.status == "decided"
+                and current_call.decided
+                and current_call.decided.decision == "run"
+            ):
+                ways.append(partial(self._do, CallReturned(current_call.id, "person")))
         if self.session.state in ("running", "waiting") and not self.session.stopped:
             ways.append(self._stop)
         return ways
@@ -356,8 +360,10 @@ class World:
         self.answers += 1
         parts = [
             event
-            for index, one in enumerate(plan)
-            for event in playbook.call(index, one.name, f'{{"city":"{one.city}"}}', one.provider_id)
+            for index, planned in enumerate(plan)
+            for event in playbook.call(
+                index, planned.name, f'{{"city":"{planned.city}"}}', planned.provider_id
+            )
         ] or playbook.part(0)
         usage = Usage(400, 100)
         for event in (*parts, ResponseEnded("calls" if plan else "stop", usage=usage, cost=0.01)):
@@ -400,6 +406,6 @@ def _unread(session: Session) -> Session:
     """The same session as if nobody had asked yet how the calls of its last turn stand."""
     last = session.last_item
     items = [
-        replace(one) if one is last and isinstance(one, Turn) else one for one in session.items
+        replace(item) if item is last and isinstance(item, Turn) else item for item in session.items
     ]
     return replace(session, items=items)

@@ -84,7 +84,7 @@ ODD = ["", "{", "nonsense", '{"a": 1', "[" * 5_000 + "]" * 5_000]
 ODDER = ['{"a": 1e99999999999999999999}', '{"a": -1e-99999999999999999999}']
 
 
-@pytest.mark.parametrize(("when", "holds"), HOLDS, ids=[str(one[0])[:60] for one in HOLDS])
+@pytest.mark.parametrize(("when", "holds"), HOLDS, ids=[str(hold[0])[:60] for hold in HOLDS])
 def test_what_fits(when: dict[str, Any], holds: bool) -> None:
     assert fits(when, DOCUMENT) == holds
 

@@ -142,11 +142,13 @@ def test_how_many_at_once(calls: str, most: int, begin: str) -> None:
 )
 def test_which_call_the_last_one_waits_for(calls: str, behind: int | None) -> None:
     whole = drawn(calls)
-    found = held(whole.current_calls, whole.current_calls[-1])
-    assert (found and found.part.index) == behind
+    call = held(whole.current_calls, whole.current_calls[-1])
+    assert (call and call.part.index) == behind
 
 
 def _begun(whole: Session) -> str:
-    begun = [one for one in next_commands(whole) if isinstance(one, RunCall)]
-    assert all(one.attempt == 1 for one in begun)
-    return " ".join(one.call_id.removeprefix("1.") for one in begun)
+    begun = [
+        next_command for next_command in next_commands(whole) if isinstance(next_command, RunCall)
+    ]
+    assert all(item.attempt == 1 for item in begun)
+    return " ".join(item.call_id.removeprefix("1.") for item in begun)

@@ -39,36 +39,36 @@ def made(*calls: tuple[str, str]) -> list[DiffCall]:
 
 
 def pairs(left: Names, right: Names) -> tuple[list[CallPair], list[str], list[str]]:
-    found, ours, theirs = matched(
-        [keyed(one) for one in made(*left)], [keyed(one) for one in made(*right)]
+    call_pairs, ours, theirs = matched(
+        [keyed(diff_call) for diff_call in made(*left)], [keyed(item) for item in made(*right)]
     )
-    return found, [call.id for call, _ in ours], [call.id for call, _ in theirs]
+    return call_pairs, [call.id for call, _ in ours], [call.id for call, _ in theirs]
 
 
 @pytest.mark.parametrize(("left", "right", "wanted"), CASES)
 def test_each_call_has_its_place(left: str, right: str, wanted: str) -> None:
-    found, ours, theirs = pairs(*([(w[0], w[1]) for w in t.split()] for t in (left, right)))
-    told = sorted(
+    call_pairs, ours, theirs = pairs(*([(w[0], w[1]) for w in t.split()] for t in (left, right)))
+    outputs = sorted(
         [
             *(
                 f"{p.left.id[2:]}-{p.right.id[2:]} {' '.join(w for w in p.ways)}".strip()
-                for p in found
+                for p in call_pairs
                 if p.left is not None and p.right is not None
             ),
-            *(f"{one[2:]}-" for one in ours),
-            *(f"-{one[2:]}" for one in theirs),
+            *(f"{our[2:]}-" for our in ours),
+            *(f"-{their[2:]}" for their in theirs),
         ]
     )
     ends = wanted.replace("0-0 1-1", "0-0 | 1-1").split(" | ")
-    kept = [one.partition(" ")[0] for one in told]
-    assert kept == sorted(one.partition(" ")[0] for one in ends)
-    words = sorted(one.partition(" ")[2] for one in told)
-    assert words == sorted(one.partition(" ")[2] for one in ends)
+    stored_texts = [text.partition(" ")[0] for text in outputs]
+    assert stored_texts == sorted(end.partition(" ")[0] for end in ends)
+    words = sorted(text.partition(" ")[2] for text in outputs)
+    assert words == sorted(end.partition(" ")[2] for end in ends)
 
 
 def test_what_is_left_is_looked_for_in_other_turns() -> None:
-    (one, two), (same, else_) = made(("a", "1"), ("b", "1")), made(("a", "1"), ("c", "1"))
-    lefts = [(0, *keyed(one)), (0, *keyed(two))]
+    (diff_call, two), (same, else_) = made(("a", "1"), ("b", "1")), made(("a", "1"), ("c", "1"))
+    lefts = [(0, *keyed(diff_call)), (0, *keyed(two))]
     rights = [(1, *keyed(same)), (2, *keyed(else_))]
     assert [(place, pair.ways) for place, pair in elsewhere(lefts, rights)] == [
         (0, ("turn",)),
@@ -81,7 +81,7 @@ def test_two_thousand_calls_in_another_order() -> None:
     calls = [("t", str(number)) for number in range(2_000)]
     mixed = list(calls)
     random.Random(5).shuffle(mixed)
-    found, ours, theirs = pairs(calls, mixed)
-    assert (len(found), ours, theirs) == (2_000, [], [])
-    assert all(set(pair.ways) <= {"order"} for pair in found)
-    assert 0 < sum(pair.ways == () for pair in found) < 200
+    call_pairs, ours, theirs = pairs(calls, mixed)
+    assert (len(call_pairs), ours, theirs) == (2_000, [], [])
+    assert all(set(pair.ways) <= {"order"} for pair in call_pairs)
+    assert 0 < sum(pair.ways == () for pair in call_pairs) < 200

@@ -324,7 +324,7 @@ def test_retries(events: list[Event], commands: list[Command]) -> None:
 
 def test_an_answer_says_how_many_retries_it_took() -> None:
     whole = session(*begun(), *again(1), *again(2), *turn(3))
-    assert [one.retries for one in whole.turns] == [0, 1, 2]
+    assert [turn.retries for turn in whole.turns] == [0, 1, 2]
     assert (whole.state, whole.retries) == ("idle", 0)
     assert session(*WAITED).state == "running"
     assert session(*WAITED, RunStopped()).state == "failed"
@@ -364,8 +364,8 @@ def test_the_limit_of_turns_pauses_and_continue_gives_as_many_again() -> None:
     for number in (1, 2):
         events += [*turn(number, call(0)), checked(f"{number}.0"), run(f"{number}.0")]
         events += ran(f"{number}.0")
-    said = "2 turns were made, which is the limit; Continue allows as many again."
-    paused = RunPaused("max_turns", said)
+    message = "2 turns were made, which is the limit; Continue allows as many again."
+    paused = RunPaused("max_turns", message)
     assert next_commands(session(*events)) == [Record(paused)]
     events += [paused]
     assert next_commands(session(*events)) == []
@@ -383,8 +383,8 @@ def test_a_call_repeats_one_of_the_two_turns_before() -> None:
         id = f"{number}.0"
         events += [*turn(number, call(0, tool)), checked(id), run(id), *ran(id)]
     whole = session(*events)
-    found = [repeats_recent_call(whole, whole.call(f"{number}.0")) for number in (1, 2, 3, 4)]
-    assert found == [False, False, True, False]
+    flags = [repeats_recent_call(whole, whole.call(f"{number}.0")) for number in (1, 2, 3, 4)]
+    assert flags == [False, False, True, False]
 
 
 def test_a_turn_that_was_dropped_is_no_repetition() -> None:

@@ -64,15 +64,15 @@ def test_many_calls_are_read_once_in_however_many_rounds(monkeypatch: pytest.Mon
     monkeypatch.setattr(limits, "canonical", reading)
     ids: list[int] = []
 
-    def counting(found: Iterable[str]) -> Counter[str]:
+    def counting(matches: Iterable[str]) -> Counter[str]:
         ids.append(1)
-        return Counter(found)
+        return Counter(matches)
 
     monkeypatch.setattr(decide, "Counter", counting)
     many = [call(n, arguments=f'{{"city": "{n}"}}') for n in range(20)]
-    one = session(*begun(), *turn(1, *many), *(checked(f"1.{n}") for n in range(20)))
+    item = session(*begun(), *turn(1, *many), *(checked(f"1.{n}") for n in range(20)))
     for _ in range(5):
-        assert len(next_commands(one, ALL)) == 20
+        assert len(next_commands(item, ALL)) == 20
     assert (len(texts), len(ids)) == (20, 1)
 
 
@@ -82,15 +82,15 @@ def test_a_call_that_is_looked_at_is_judged_by_no_rule_but_a_stop(
     judged: list[str] = []
     met = decide.obstacle
 
-    def meeting(one: Session, turn: Turn, call: Call, rule: Rule, denied: Denied) -> str:
+    def meeting(session: Session, turn: Turn, call: Call, rule: Rule, denied: Denied) -> str:
         judged.append(call.id)
-        return met(one, turn, call, rule, denied)
+        return met(session, turn, call, rule, denied)
 
     monkeypatch.setattr(decide, "obstacle", meeting)
-    one = session(*begun(), *turn(1, *(call(n) for n in range(5))))
-    next_commands(one, ALL)
+    item = session(*begun(), *turn(1, *(call(n) for n in range(5))))
+    next_commands(item, ALL)
     assert judged == []
-    assert next_commands(one, (Rule("*", "stop"),)) == [CheckCall(f"1.{n}") for n in range(5)]
+    assert next_commands(item, (Rule("*", "stop"),)) == [CheckCall(f"1.{n}") for n in range(5)]
     assert judged == ["1.0"]
 
 
@@ -111,21 +111,21 @@ def test_what_follows_from_an_event_costs_the_same_however_many_calls_there_are(
 
 def lines_of(rules: Sequence[Rule], safe: bool, arguments: Sequence[str], limits: Limits) -> int:
     """How many lines of core/ run until the results of a turn with such calls are sent."""
-    kept = replace(settings(), limits=replace(limits, max_calls_per_turn=len(arguments)))
+    stored = replace(settings(), limits=replace(limits, max_calls_per_turn=len(arguments)))
     many = [call(n, arguments=text) for n, text in enumerate(arguments)]
-    one = session(SessionStarted(kept), PromptAdded("hello"), *turn(1, *many))
-    return counted.lines_of("core", lambda: _driven(one, rules, safe=safe))
+    item = session(SessionStarted(stored), PromptAdded("hello"), *turn(1, *many))
+    return counted.lines_of("core", lambda: _driven(item, rules, safe=safe))
 
 
 def test_calls_that_are_being_checked_are_not_walked_over() -> None:
     """Each batch of checks is a round, and each call that ends meanwhile."""
 
     def work_of(count: int, checking: int) -> int:
-        one = session(*begun(), *turn(1, *map(call, range(count))))
-        asked = next_commands(one, ALL)
-        assert asked == [CheckCall(call.id) for call in one.calls()]
-        assert next_commands(one, ALL, checking=count - 1) == asked
-        return counted.lines_of("core", lambda: next_commands(one, ALL, checking=checking))
+        item = session(*begun(), *turn(1, *map(call, range(count))))
+        asked = next_commands(item, ALL)
+        assert asked == [CheckCall(call.id) for call in item.calls()]
+        assert next_commands(item, ALL, checking=count - 1) == asked
+        return counted.lines_of("core", lambda: next_commands(item, ALL, checking=checking))
 
     assert work_of(120, 120) == work_of(30, 30)
     assert work_of(120, 0) > work_of(30, 0)
@@ -136,12 +136,12 @@ def test_a_call_is_not_compared_with_every_one_that_was_denied() -> None:
     times as many are four times the work."""
 
     def work_of(count: int) -> int:
-        one = session(*_after_denials(count))
+        event = session(*_after_denials(count))
         rules = (Rule("*", "run", proposed=True),)
         decided: list[Command] = []
-        work = counted.lines_of("core", lambda: decided.extend(next_commands(one, rules)))
+        work = counted.lines_of("core", lambda: decided.extend(next_commands(event, rules)))
         events = [command.event for command in decided if isinstance(command, Record)]
-        assert [one.call_id for one in events if isinstance(one, CallDecided)] == ["2.0"]
+        assert [event.call_id for event in events if isinstance(event, CallDecided)] == ["2.0"]
         return work
 
     few, many = work_of(30), work_of(120)
@@ -161,18 +161,18 @@ def _after_denials(count: int) -> Iterator[Event]:
     yield from (checked(f"2.{n}") for n in range(count))
 
 
-def _driven(one: Session, rules: Sequence[Rule], *, safe: bool) -> None:
+def _driven(current_call: Session, rules: Sequence[Rule], *, safe: bool) -> None:
     def append(event: Event) -> None:
-        apply(one, Logged(one.seq + 1, 1_000 + one.seq, event))
-        summary_of(one, "", 0)
+        apply(current_call, Logged(current_call.seq + 1, 1_000 + current_call.seq, event))
+        summary_of(current_call, "", 0)
 
-    for command in next_commands(one, rules):
+    for command in next_commands(current_call, rules):
         assert isinstance(command, CheckCall)
         append(checked(command.call_id, parallel_safe=safe))
     running: list[str] = []
-    undecided = [one.id for one in one.current_calls]
+    undecided = [current_call.id for current_call in current_call.current_calls]
     while True:
-        commands = next_commands(one, rules)
+        commands = next_commands(current_call, rules)
         for command in commands:
             match command:
                 case Record(event):

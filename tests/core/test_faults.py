@@ -14,12 +14,16 @@ PARIS, OSLO = '{"city":"Paris"}', '{"city":"Oslo"}'
 
 
 def test_each_fault_has_its_own_sentence() -> None:
-    assert len({one.name for one in FAULTS}) == len({one.says for one in FAULTS}) == len(FAULTS)
-    for one in FAULTS:
-        assert one.says[0].isupper()
-        assert one.says.endswith(".")
-        assert fault(one.name) is known(one.name) is one
-        assert one.decision == ("run" if one.runs else "answer")
+    assert (
+        len({fault.name for fault in FAULTS})
+        == len({fault.says for fault in FAULTS})
+        == len(FAULTS)
+    )
+    for item in FAULTS:
+        assert item.says[0].isupper()
+        assert item.says.endswith(".")
+        assert fault(item.name) is known(item.name) is item
+        assert item.decision == ("run" if item.runs else "answer")
 
 
 def test_an_unknown_one_names_those_there_are() -> None:
@@ -33,18 +37,18 @@ def done(
 ) -> list[Event]:
     """A turn with one call that ran, its real result `text`."""
     id_, real = f"{number}.0", text_result(text, is_error=error)
-    made = text_result("staged") if fault else real
+    result = text_result("staged") if fault else real
     return [
         *turn(number, call(0, arguments=arguments)),
         checked(id_),
         CallDecided(id_, "run", digest="digest", fault=fault),
         CallStarted(id_, 1),
-        CallEnded(id_, made, real if fault else None),
+        CallEnded(id_, result, real if fault else None),
     ]
 
 
 @pytest.mark.parametrize(
-    ("before", "found"),
+    ("before", "matches"),
     [
         ([], None),
         ([(OSLO, "old", "", False)], (1, "old")),
@@ -55,26 +59,26 @@ def done(
     ],
 )
 def test_a_stale_result_is_the_newest_good_one(
-    before: list[tuple[str, str, str, bool]], found: tuple[int, str] | None
+    before: list[tuple[str, str, str, bool]], matches: tuple[int, str] | None
 ) -> None:
     events = begun()
     for number, (arguments, text, name, error) in enumerate(before, 1):
         events += done(number, arguments, text, fault=name, error=error)
     last = len(before) + 1
     events += [*turn(last, call(0, arguments=PARIS)), checked(f"{last}.0")]
-    one = session(*events)
-    old = earlier(one, one.call(f"{last}.0"))
-    assert (old and (old[0], old[1].text)) == found
-    said = unstageable(one, one.call(f"{last}.0"), "stale")
-    assert bool(said) == (found is None)
-    assert unstageable(one, one.call(f"{last}.0"), "cut_json") == ""
+    item = session(*events)
+    old = earlier(item, item.call(f"{last}.0"))
+    assert (old and (old[0], old[1].text)) == matches
+    message = unstageable(item, item.call(f"{last}.0"), "stale")
+    assert bool(message) == (matches is None)
+    assert unstageable(item, item.call(f"{last}.0"), "cut_json") == ""
 
 
 def test_what_came_of_a_call_without_its_fault() -> None:
     answered = CallDecided("1.0", "answer", digest="digest", fault="error")
     ended = CallEnded("1.0", text_result("made up", is_error=True))
-    one = session(*begun(), *turn(1, call(0)), checked("1.0"), answered, ended)
-    assert returned(one.call("1.0")) is None
+    item = session(*begun(), *turn(1, call(0)), checked("1.0"), answered, ended)
+    assert returned(item.call("1.0")) is None
     real = session(*begun(), *turn(1, call(0)), checked("1.0"), run("1.0"), *ran("1.0"))
     assert returned(real.call("1.0")) == text_result("ok")
     assert returned(session(*begun(), *turn(1, call(0))).call("1.0")) is None
@@ -83,9 +87,9 @@ def test_what_came_of_a_call_without_its_fault() -> None:
 def test_the_same_turn_is_not_earlier() -> None:
     """What is offered on a card changes with no other card."""
     events = [*begun(), *turn(1, call(0), call(1)), checked("1.0"), run("1.0"), *ran("1.0")]
-    one = session(*events, checked("1.1"))
-    assert earlier(one, one.call("1.1")) is None
-    assert returned(one.call("1.0")) != ToolResult()
+    item = session(*events, checked("1.1"))
+    assert earlier(item, item.call("1.1")) is None
+    assert returned(item.call("1.0")) != ToolResult()
 
 
 def test_of_one_turn_the_last_result_is_the_newest() -> None:
@@ -93,6 +97,6 @@ def test_of_one_turn_the_last_result_is_the_newest() -> None:
     for call_id, text in (("1.0", "first"), ("1.1", "second")):
         ended = CallEnded(call_id, text_result(text))
         events += [checked(call_id), run(call_id), CallStarted(call_id, 1), ended]
-    one = session(*events, *turn(2, call(0)), checked("2.0"))
-    old = earlier(one, one.call("2.0"))
+    item = session(*events, *turn(2, call(0)), checked("2.0"))
+    old = earlier(item, item.call("2.0"))
     assert old == (1, text_result("second"))

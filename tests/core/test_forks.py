@@ -53,10 +53,10 @@ def story() -> Log:
     return log.prompt("And now?").request().part(0, "text", "Nothing.").end("stop")
 
 
-def forked(log: Log, made: Cut) -> Session:
+def forked(log: Log, cut: Cut) -> Session:
     """The fork as it begins."""
-    session = fold("child", (one for one in log.events if one.seq <= made.seq))
-    after = Log(list(log.events[: made.seq]), log.now_ms).add(made.forked())
+    session = fold("child", (event for event in log.events if event.seq <= cut.seq))
+    after = Log(list(log.events[: cut.seq]), log.now_ms).add(cut.forked())
     apply(session, after.events[-1])
     return session
 
@@ -76,9 +76,9 @@ def test_a_fork_begins_before_a_prompt_before_a_turn_or_where_the_calls_were_lef
 
 def test_a_chosen_call_is_open_again_and_asks_a_person_the_others_keep_their_results() -> None:
     log = story()
-    made = cut(log.events, "s1", at_call(log.session(), "1.1"), ["1.1"])
-    session = forked(log, made)
-    assert made.reopened == ("1.1",)
+    result = cut(log.events, "s1", at_call(log.session(), "1.1"), ["1.1"])
+    session = forked(log, result)
+    assert result.reopened == ("1.1",)
     first, second = session.turns[0].calls
     assert (first.status, first.result, first.taken_back) == ("proposed", None, True)
     assert second.result is not None
@@ -91,9 +91,9 @@ def test_a_chosen_call_is_open_again_and_asks_a_person_the_others_keep_their_res
 def test_what_is_under_way_is_left_out_and_what_ran_is_open_again() -> None:
     log = turn_with_calls(("get_weather", {"city": "Paris"}), ("get_weather", {"city": "Rome"}))
     log.add(CallDecided("1.1", "run", digest=DIGEST), CallStarted("1.1", 1))
-    made = cut(log.events, "s1", log.session().seq)
-    assert made.reopened == ("1.1", "1.2")
-    assert [call.status for call in forked(log, made).turns[0].calls] == ["proposed"] * 2
+    result = cut(log.events, "s1", log.session().seq)
+    assert result.reopened == ("1.1", "1.2")
+    assert [call.status for call in forked(log, result).turns[0].calls] == ["proposed"] * 2
     asked = log.events[0:3]  # settings, prompt, request
     assert cut(asked, "s1", 3).seq == 2
     with pytest.raises(Refused):
@@ -115,18 +115,18 @@ def test_what_was_decided_before_stop_is_not_decided_in_the_fork() -> None:
     log = turn_with_calls(("get_weather", {"city": "Paris"}), ("get_weather", {"city": "Rome"}))
     log.add(CallDecided("1.1", "run", digest=DIGEST), CallStarted("1.1", 1))
     log.add(CallDecided("1.2", "run", digest=DIGEST), RunStopped())
-    made = cut(log.events, "s1", log.session().seq)
-    session = forked(log, made)
-    assert (made.reopened, session.stopped, session.state) == ((), True, "interrupted")
+    result = cut(log.events, "s1", log.session().seq)
+    session = forked(log, result)
+    assert (result.reopened, session.stopped, session.state) == ((), True, "interrupted")
     for call in session.calls():
         assert (call.status, call.decided, call.digest) == ("proposed", None, "")
         assert call.taken_back
     assert next_commands(session) == []
     apply(session, after(session, RunResumed()))
     assert next_commands(session) == [CheckCall("1.1"), CheckCall("1.2")]
-    prompted = forked(log, made)
+    prompted = forked(log, result)
     apply(prompted, after(prompted, PromptAdded("And now?")))
-    assert [type(one) for one in next_commands(prompted)] == [SendRequest]
+    assert [type(next_command) for next_command in next_commands(prompted)] == [SendRequest]
 
 
 def test_a_call_that_is_open_again_has_no_task_and_may_start_one_anew() -> None:
@@ -136,16 +136,16 @@ def test_a_call_that_is_open_again_has_no_task_and_may_start_one_anew() -> None:
     log.add(TaskStarted("task-1-1", "1.1", "sleep"))
     log.add(TaskEnded("call-1-1", "ended", text_result("Later.")))
     log.run("1.2")
-    made = cut(log.events, "s1", log.session().seq, ["1.1"])
-    session = forked(log, made)
+    result = cut(log.events, "s1", log.session().seq, ["1.1"])
+    session = forked(log, result)
     assert session.tasks == {}
     choice = session.settings.tool_choice if session.settings else None
     assert choice is not None
     assert "Later." not in str(model_request(session, choice))
     apply(session, after(session, TaskStarted("call-1-1", "1.1", "get_weather")))
-    kept = forked(log, cut(log.events, "s1", log.session().seq))
-    assert [task.how for task in kept.tasks.values()] == ["ended", "not part of this fork"]
-    assert "Later." in str(model_request(kept, choice))
+    stored = forked(log, cut(log.events, "s1", log.session().seq))
+    assert [task.how for task in stored.tasks.values()] == ["ended", "not part of this fork"]
+    assert "Later." in str(model_request(stored, choice))
 
 
 def after(session: Session, event: Event) -> Logged:
@@ -173,7 +173,7 @@ def test_a_pause_of_the_parent_holds_no_fork_and_its_limits_count_anew() -> None
 
 
 @pytest.mark.parametrize(
-    ("seq", "reopened", "found", "words"),
+    ("seq", "reopened", "matches", "words"),
     [
         (1, (), Spot("prompt", 1), "before prompt 1"),
         (2, (), Spot("turn", 1), "before turn 1"),
@@ -183,23 +183,23 @@ def test_a_pause_of_the_parent_holds_no_fork_and_its_limits_count_anew() -> None
     ],
 )
 def test_the_place_where_a_fork_branches_off(
-    seq: int, reopened: tuple[str, ...], found: Spot, words: str
+    seq: int, reopened: tuple[str, ...], matches: Spot, words: str
 ) -> None:
     at = spot(story().session(), seq, reopened)
-    assert (at, at.words) == (found, words)
+    assert (at, at.words) == (matches, words)
 
 
 def test_wherever_the_log_is_cut_the_fork_begins_and_what_is_left_is_a_beginning() -> None:
     log = story()
     for seq in range(1, len(log.events) + 1):
-        made = cut(log.events, "s1", seq)
-        assert made.seq <= seq
-        session = begun(log.events, made, [made.forked(), RunPaused("fork")])
-        assert session.seq == made.seq + 2
+        result = cut(log.events, "s1", seq)
+        assert result.seq <= seq
+        session = begun(log.events, result, [result.forked(), RunPaused("fork")])
+        assert session.seq == result.seq + 2
         assert next_commands(session) == []
         assert all(turn.end is not None for turn in session.turns)
-        if begun(log.events, made, [made.forked()]).state != "running":
-            begun(log.events, made, [made.forked(), PromptAdded("Hello")])
+        if begun(log.events, result, [result.forked()]).state != "running":
+            begun(log.events, result, [result.forked(), PromptAdded("Hello")])
 
 
 def test_a_fork_of_a_fork_makes_no_call_anew_that_nobody_looked_at() -> None:
@@ -223,14 +223,14 @@ def test_the_run_of_a_fork_begins_with_it_whatever_times_it_took_over() -> None:
     """A file may write them as it likes: no limit on minutes is lifted or used up by them."""
     log = Log(now_ms=4_000_000_000_000).start().prompt()
     log.request().part(0, "text", "Done.").end("stop")
-    for taken in (log.events, log.events[:2]):
-        session = fold("s", taken)
+    for loggeds in (log.events, log.events[:2]):
+        session = fold("s", loggeds)
         now_ms = 1_800_000_000_000
-        apply(session, Logged(len(taken) + 1, now_ms, SessionForked("a", 1, foreign=True)))
+        apply(session, Logged(len(loggeds) + 1, now_ms, SessionForked("a", 1, foreign=True)))
         assert (session.run_ms, session.updated_ms, busy_ms(session)) == (now_ms, now_ms, 0)
-        own = Log(list(taken), now_ms, turns=len(session.turns))
+        own = Log(list(loggeds), now_ms, turns=len(session.turns))
         own.add(SessionForked("a", 1)).request().part(0, "text", "Yes.").end("stop")
-        for logged in own.events[len(taken) + 1 :]:
+        for logged in own.events[len(loggeds) + 1 :]:
             apply(session, logged)
         took = session.turns[-1].closed_ms
         assert took is not None

@@ -28,7 +28,7 @@ TOLD = Warned("calls_left_out", "Too many.", {"count": 44, "most": 1})
 def answered(*parts: list[Event], told: bool = True) -> list[Event]:
     """A run whose only taken call, 1.N, is done; calls of its answer were left out."""
     events = turn(1, *parts)
-    place = next(n for n, one in enumerate(parts) if getattr(one[0], "part_kind", "") == "call")
+    place = next(n for n, items in enumerate(parts) if getattr(items[0], "part_kind", "") == "call")
     id_ = f"1.{place}"
     before_end = [TOLD] if told else []
     return [
@@ -42,12 +42,12 @@ def answered(*parts: list[Event], told: bool = True) -> list[Event]:
     ]
 
 
-def pause_of(found: list[Command]) -> str:
-    (one,) = found
-    if isinstance(one, Record) and isinstance(one.event, RunPaused):
-        assert "44 calls that were not kept" in one.event.message
-        return one.event.limit
-    assert isinstance(one, SendRequest)
+def pause_of(results: list[Command]) -> str:
+    (item,) = results
+    if isinstance(item, Record) and isinstance(item.event, RunPaused):
+        assert "44 calls that were not kept" in item.event.message
+        return item.event.limit
+    assert isinstance(item, SendRequest)
     return ""
 
 

@@ -52,10 +52,10 @@ def begun(**limits: Any) -> list[Event]:
 
 def answered(number: int, usage: Usage | None = None, cost: float | None = None) -> list[Event]:
     """A turn with one call, which has run."""
-    one = turn(number, call(0))
-    one[-1] = ResponseEnded("calls", usage=usage or Usage(), cost=cost)
+    items = turn(number, call(0))
+    items[-1] = ResponseEnded("calls", usage=usage or Usage(), cost=cost)
     id_ = f"{number}.0"
-    return [*one, checked(id_), run(id_), *ran(id_)]
+    return [*items, checked(id_), run(id_), *ran(id_)]
 
 
 def several(count: int, *done: str) -> list[Event]:
@@ -67,11 +67,11 @@ def several(count: int, *done: str) -> list[Event]:
 
 def paused(events: Iterable[Event]) -> list[tuple[str, str]]:
     """(limit, sentence) of what is recorded next."""
-    found = next_commands(session(*events), ALL)
+    results = next_commands(session(*events), ALL)
     return [
-        (one.event.limit, one.event.message)
-        for one in found
-        if isinstance(one, Record) and isinstance(one.event, RunPaused)
+        (item.event.limit, item.event.message)
+        for item in results
+        if isinstance(item, Record) and isinstance(item.event, RunPaused)
     ]
 
 
@@ -109,7 +109,7 @@ PAUSES: list[tuple[str, list[Event], str, str]] = [
                                *(checked(f"1.{place}") for place in range(11))],
      "max_repeats", "get_weather 10 times before"),
     ("by default turns come before repeats",
-     [*begun(), *(one for place in range(1, 11) for one in answered(place))], "max_turns", "10"),
+     [*begun(), *(item for place in range(1, 11) for item in answered(place))], "max_turns", "10"),
     ("turns come first", [*begun(max_turns=1, max_run_tokens=1, max_cost=0.1),
                           *answered(1, K, 9.0)], "max_turns", "turn"),
     ("then tokens", [*begun(max_run_tokens=1, max_cost=0.1), *answered(1, K, 9.0)],
@@ -117,14 +117,14 @@ PAUSES: list[tuple[str, list[Event], str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("events", "limit", "said"), [p[1:] for p in PAUSES],
+@pytest.mark.parametrize(("events", "limit", "text"), [p[1:] for p in PAUSES],
                          ids=[p[0] for p in PAUSES])  # fmt: skip
 def test_a_limit_pauses_with_a_sentence_and_continue_goes_on(
-    events: list[Event], limit: str, said: str
+    events: list[Event], limit: str, text: str
 ) -> None:
-    ((found, message),) = paused(events)
-    assert found == limit
-    assert said in message
+    ((match, message),) = paused(events)
+    assert match == limit
+    assert text in message
     assert "Continue" in message
     assert message.endswith(".")
     halted = session(*events, RunPaused(limit, message))
@@ -159,7 +159,7 @@ ON: list[tuple[str, list[Event]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("events", [one[1] for one in ON], ids=[one[0] for one in ON])
+@pytest.mark.parametrize("events", [row[1] for row in ON], ids=[item[0] for item in ON])
 def test_a_run_goes_on(events: list[Event]) -> None:
     assert next_commands(session(*events)) == [AUTO]
 
@@ -177,7 +177,7 @@ def test_the_limit_of_calls_decides_and_runs_so_many_and_continue_as_many_again(
     assert next_commands(session(*TWO_DONE, *stop), ALL) == decided(2, 3)
     four = [*begun(max_calls_per_turn=2), *several(5, "1.0", "1.1"), *stop]
     four += [event for id_ in ("1.2", "1.3") for event in (run(id_), *ran(id_))]
-    assert [one[0] for one in paused(four)] == ["max_calls"]
+    assert [row[0] for row in paused(four)] == ["max_calls"]
     assert next_commands(session(*four, *stop), ALL) == decided(4)
     stopped = [stop[0], RunStopped(), RunResumed()]
     assert next_commands(session(*TWO_DONE, *stopped), ALL) == decided(2, 3)
@@ -191,8 +191,8 @@ def test_a_raised_limit_counts_on_and_the_same_one_counts_since_continue() -> No
     three = SettingsChanged(replace(settings(), limits=Limits(max_turns=3)))
     on = [*two, pause, three, RunResumed()]
     assert next_commands(session(*on)) == [AUTO]
-    said = "3 turns were made, which is the limit; Continue allows as many again."
-    assert paused([*on, *answered(3)]) == [("max_turns", said)]
+    message = "3 turns were made, which is the limit; Continue allows as many again."
+    assert paused([*on, *answered(3)]) == [("max_turns", message)]
     assert not paused([*two, pause, RunResumed(), *answered(3)])
     since = "2 turns were made since Continue, which is the limit; Continue allows as many again."
     again = [*two, pause, RunResumed(), *answered(3), *answered(4)]
@@ -206,8 +206,8 @@ def test_a_raised_limit_counts_on_and_the_same_one_counts_since_continue() -> No
 @pytest.mark.parametrize("decision", ["answer", "deny"])
 def test_what_repeats_is_answered_or_denied_and_the_run_goes_on(decision: Any) -> None:
     twice = [*begun(max_repeats=1), *answered(1), *turn(2, call(0), call(1, "look"))]
-    one = session(*twice, checked("2.0"), checked("2.1"))
-    (pause,) = next_commands(one, ALL)
+    item = session(*twice, checked("2.0"), checked("2.1"))
+    (pause,) = next_commands(item, ALL)
     assert isinstance(pause, Record)
     log = [*twice, checked("2.0"), checked("2.1"), pause.event]
     log.append(CallDecided("2.0", decision, digest="digest", text="no"))
@@ -230,7 +230,7 @@ def test_saved_settings_alone_let_nothing_that_repeats_go_on() -> None:
     ]
     assert next_commands(session(*log, *ended), ALL) == [Record(RunResumed())]
     begins = next_commands(session(*log, RunResumed()), ALL)
-    assert [type(one.event) for one in begins if isinstance(one, Record)] == [CallDecided]
+    assert [type(begin.event) for begin in begins if isinstance(begin, Record)] == [CallDecided]
 
 
 def test_what_is_beyond_the_limit_may_be_answered_but_does_not_run() -> None:
@@ -261,26 +261,26 @@ def test_a_failure_lets_its_siblings_end_and_starts_nothing() -> None:
     again = [*ended, RunPaused(limit, message), RunResumed()]
     assert next_commands(session(*again)) == [RunCall("1.2", 1, '{"n":2}')]
     twice = [*again, CallStarted("1.2", 1), CallEnded("1.2", text_result("no", is_error=True))]
-    assert [one[0] for one in paused(twice)] == ["error"]
+    assert [row[0] for row in paused(twice)] == ["error"]
 
 
 # What is not known.
 
 
 def warned(events: list[Event]) -> list[str]:
-    found = next_commands(session(*events))
+    results = next_commands(session(*events))
     return [
-        one.event.message
-        for one in found
-        if isinstance(one, Record) and isinstance(one.event, Warned)
+        item.event.message
+        for item in results
+        if isinstance(item, Record) and isinstance(item.event, Warned)
     ]
 
 
 def test_a_limit_that_cannot_hold_says_so_once_in_a_run() -> None:
-    for limits, said in (({"max_cost": 1.0}, "$1 "), ({"max_run_tokens": 9_000}, "9,000 tokens")):
+    for limits, text in (({"max_cost": 1.0}, "$1 "), ({"max_run_tokens": 9_000}, "9,000 tokens")):
         events = [*begun(**limits), *answered(1)]
         (message,) = warned(events)
-        assert said in message
+        assert text in message
         assert "can't be enforced" in message
         (command,) = next_commands(session(*events))
         assert isinstance(command, Record)
@@ -293,7 +293,7 @@ def test_a_limit_that_cannot_hold_says_so_once_in_a_run() -> None:
 
 def test_what_is_known_counts_beside_what_is_not() -> None:
     events = [*begun(max_cost=1.0), *answered(1), *answered(2, cost=1.0)]
-    assert [one[0] for one in paused(events)] == ["max_cost"]
+    assert [row[0] for row in paused(events)] == ["max_cost"]
 
 
 def test_a_try_that_failed_before_any_output_cost_nothing() -> None:
@@ -327,14 +327,14 @@ def test_tokens(protocol: str, usage: Usage, total: int | None) -> None:
 
 def timed(*timed: tuple[int, Event]) -> Session:
     """A session whose events come at these seconds."""
-    return fold("s", [Logged(n, at * 1000, one) for n, (at, one) in enumerate(timed, 1)])
+    return fold("s", [Logged(n, at * 1000, item) for n, (at, item) in enumerate(timed, 1)])
 
 
 def test_minutes_count_work_side_by_side_once_and_no_waiting() -> None:
     first, prompt = begun(max_minutes=1.0)
-    one, two = call(0, "look"), call(1, "look")
+    items, two = call(0, "look"), call(1, "look")
     events: list[tuple[int, Event]] = [(0, first), (100, prompt), (100, sent(1))]
-    events += [(105, e) for e in (*one, *two, ResponseEnded("calls"))]  # 5 s of the model
+    events += [(105, e) for e in (*items, *two, ResponseEnded("calls"))]  # 5 s of the model
     for id_ in ("1.0", "1.1"):
         events.append((105, checked(id_, parallel_safe=True)))
         events.append((200, run(id_)))  # the user took their time

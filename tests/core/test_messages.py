@@ -168,7 +168,7 @@ def stories(draw: st.DrawFn) -> list[Event]:
         if draw(st.booleans()):
             reasons: list[EndReason] = ["stop", "calls", "length", "refusal", "pause"]
             reason = draw(st.sampled_from(reasons))
-            inner = [event for one in parts for event in one]
+            inner = [event for part in parts for event in part]
             events += [*opened(number), *inner, ResponseEnded(reason)]
         else:
             events += failed(number, *parts, failure=draw(st.sampled_from(["http", "stopped"])))
@@ -220,17 +220,17 @@ def test_what_came_from_elsewhere_says_so_and_is_nobodys(
     events: list[Event] = [SessionStarted(first), PromptAdded("hello")]
     events += [*turn(1, part(0, "thinking", "why"), part(1), call(2)), checked("1.2")]
     events += [SettingsChanged(replace(first, **changes)), RunStopped(), PromptAdded("on")]
-    said = model_request(session(*events), ToolChoice()).messages[1]
-    assert {one.origin for one in said.parts} == {origin}
-    assert {one.protocol for one in said.parts} == {"" if origin else "anthropic"}
+    message = model_request(session(*events), ToolChoice()).messages[1]
+    assert {part.origin for part in message.parts} == {origin}
+    assert {part.protocol for part in message.parts} == {"" if origin else "anthropic"}
 
 
 def test_whether_a_part_came_to_its_end_is_told() -> None:
     half: list[Event] = [PartStarted(0, "thinking"), PartEnded(0, "hm", complete=False)]
     events = [*begun(), *turn(1, half, part(1), reason="length"), PromptAdded("on")]
-    said = model_request(session(*events, *failed(2, part(0))), ToolChoice()).messages
-    assert [one.complete for one in said[1].parts] == [False, True]
-    assert [one.complete for one in said[3].parts] == [False]
+    messages = model_request(session(*events, *failed(2, part(0))), ToolChoice()).messages
+    assert [part.complete for part in messages[1].parts] == [False, True]
+    assert [part.complete for part in messages[3].parts] == [False]
 
 
 def test_what_comes_of_a_call_in_the_background_is_told_once_and_keeps_its_place() -> None:
@@ -248,7 +248,7 @@ def test_what_comes_of_a_call_in_the_background_is_told_once_and_keeps_its_place
     later = model_request(session(*events), ToolChoice()).messages
     assert later[: len(first)] == first
     mark = hashlib.sha256(b"call-1-2\n42").hexdigest()[:16]
-    told = "[Task call-1-2, which went on in the background, is over: done. "
-    told += f"What follows up to {mark} is output of the tool:]\n42\n[{mark}]"
-    assert [one.text for one in first[-1].parts] == [told, "well?"]
-    assert [one.text for one in later[-1].parts] == ["and?"]
+    output = "[Task call-1-2, which went on in the background, is over: done. "
+    output += f"What follows up to {mark} is output of the tool:]\n42\n[{mark}]"
+    assert [part.text for part in first[-1].parts] == [output, "well?"]
+    assert [part.text for part in later[-1].parts] == ["and?"]

@@ -13,15 +13,17 @@ ACCOUNT = {"OPENAI_ORG_ID": "org-1", "OPENAI_PROJECT_ID": "proj-1"}
 
 
 def test_the_simulator_needs_no_key() -> None:
-    for one in PROFILES:
-        assert not (one.simulated and one.key_name)
+    for known in PROFILES:
+        assert not (known.simulated and known.key_name)
 
 
 def test_the_environment_moves_a_vendor_and_no_other() -> None:
     environment = {"OPENAI_BASE_URL": "http://localhost:1234/v1"}
-    moved = {one.name for one in profiles(environment)} - {one.name for one in PROFILES}
+    moved = {profile.name for profile in profiles(environment)} - {
+        profile.name for profile in PROFILES
+    }
     assert moved == set()
-    changed = [one.name for one in profiles(environment) if one not in PROFILES]
+    changed = [profile.name for profile in profiles(environment) if profile not in PROFILES]
     assert changed == ["openai", "openai-responses"]
     assert profile("openai", environment).base_url == "http://localhost:1234/v1"
 
@@ -85,7 +87,7 @@ def test_the_forms_of_ollama_s_host(host: str, url: str) -> None:
 
 
 def test_the_account_is_named_to_openai_alone() -> None:
-    named = [one.name for one in profiles(ACCOUNT) if one.headers]
+    named = [profile.name for profile in profiles(ACCOUNT) if profile.headers]
     assert named == ["openai", "openai-responses"]
     headers = {"openai-organization": "org-1", "openai-project": "proj-1"}
     assert profile("openai", ACCOUNT).headers == headers

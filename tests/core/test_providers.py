@@ -71,5 +71,5 @@ def test_the_simulator_has_an_end_for_each_protocol() -> None:
     ],
 )
 def test_a_vendor_is_known_by_its_host(base_url: str, protocol: str, name: str) -> None:
-    found = provider_at(base_url, protocol)
-    assert (found.profile.name if found else "") == name
+    provider = provider_at(base_url, protocol)
+    assert (provider.profile.name if provider else "") == name

@@ -107,11 +107,11 @@ NEWER = Problem("schema", "No, either.", "/day")
 
 @pytest.mark.parametrize(("before", "event"), [i[1:] for i in ILLEGAL], ids=[i[0] for i in ILLEGAL])
 def test_refused_and_nothing_changed(before: list[Event], event: Event) -> None:
-    one = session(*before)
-    seen = repr(one)
+    item = session(*before)
+    seen = repr(item)
     with pytest.raises(IllegalEvent):
-        apply(one, logged(*before, event)[-1])
-    assert repr(one) == seen
+        apply(item, logged(*before, event)[-1])
+    assert repr(item) == seen
 
 
 def test_every_prefix_is_a_session_and_folds_the_same_from_anywhere() -> None:
@@ -127,8 +127,8 @@ def test_every_prefix_is_a_session_and_folds_the_same_from_anywhere() -> None:
 def test_a_second_check_gives_a_new_card_and_decides_nothing(
     before: list[Event], status: str
 ) -> None:
-    one = session(*before, CallChecked("1.0", (), False, "new digest", "new code"))
-    call = one.call("1.0")
+    item = session(*before, CallChecked("1.0", (), False, "new digest", "new code"))
+    call = item.call("1.0")
     assert (call.status, call.digest, call.code) == (status, "new digest", "new code")
     assert (call.decided, call.checked_ms) == (None, session(*ONE).call("1.0").checked_ms)
 
@@ -139,78 +139,80 @@ def test_deltas_of_ended_parts_are_not_needed() -> None:
     assert _texts(fold("s", short)) == _texts(fold("s", log))
 
 
-def _texts(one: Session) -> Sequence[object]:
-    return [[(p.kind, p.text, p.complete) for p in turn.parts] for turn in one.turns]
+def _texts(session: Session) -> Sequence[object]:
+    return [[(p.kind, p.text, p.complete) for p in turn.parts] for turn in session.turns]
 
 
 def test_a_delta_costs_the_same_however_long_the_part_is() -> None:
-    one = session(*begun(), *opened(1), PartStarted(0, "text"))
-    growing = one.turns[0].parts[0]
+    item = session(*begun(), *opened(1), PartStarted(0, "text"))
+    growing = item.turns[0].parts[0]
     for place in range(5_000):
-        apply(one, logged(PartDelta(0, "12345678"))[0].__class__(100 + place, 1, PartDelta(0, "x")))
+        apply(
+            item, logged(PartDelta(0, "12345678"))[0].__class__(100 + place, 1, PartDelta(0, "x"))
+        )
     assert len(growing.pieces) == 5_000  # kept apart: nothing was joined on the way
     assert growing.length == 5_000
 
 
 @pytest.mark.parametrize("ends", ["answer", "deny"])
 def test_nothing_is_at_work_while_the_program_is_not_there(ends: Decision) -> None:
-    one = session(*ONE, run("1.0"), CallStarted("1.0", 1))
-    last = one.updated_ms
-    apply(one, Logged(one.seq + 1, last, CallInterrupted("1.0")))  # as recovery writes it
+    item = session(*ONE, run("1.0"), CallStarted("1.0", 1))
+    last = item.updated_ms
+    apply(item, Logged(item.seq + 1, last, CallInterrupted("1.0")))  # as recovery writes it
     for event in (
         CallDecided("1.0", ends, text="It had run."),
         CallEnded("1.0", text_result("It had run.")),
     ):
-        apply(one, Logged(one.seq + 1, EIGHT_HOURS, event))
-    assert one.call("1.0").ended_ms == last
-    assert busy_ms(one) < 1000
-    assert clock(one).duration < 10_000
+        apply(item, Logged(item.seq + 1, EIGHT_HOURS, event))
+    assert item.call("1.0").ended_ms == last
+    assert busy_ms(item) < 1000
+    assert clock(item).duration < 10_000
 
 
 def test_a_call_in_the_queue_is_at_work_from_when_it_has_its_place() -> None:
-    one = session(*ONE, run("1.0"), CallStarted("1.0", 1))
+    item = session(*ONE, run("1.0"), CallStarted("1.0", 1))
     for at_ms, event in (
         (10_000, CallProgressed("1.0", "Waiting for its turn.", waits=True)),
         (20_000, CallProgressed("1.0", "")),
         (30_000, CallProgressed("1.0", "half")),
     ):
-        apply(one, Logged(one.seq + 1, at_ms, event))
-    assert one.call("1.0").started_ms == 20_000
+        apply(item, Logged(item.seq + 1, at_ms, event))
+    assert item.call("1.0").started_ms == 20_000
 
 
 @pytest.mark.parametrize("end", [CallEnded("1.0", text_result("x")), CallInterrupted("1.0")])
 def test_a_call_that_ends_in_the_queue_was_never_at_work(end: Event) -> None:
     queued = CallProgressed("1.0", "Waiting for its turn.", waits=True)
-    one = session(*ONE, run("1.0"), CallStarted("1.0", 1), queued)
-    before = busy_ms(one)
-    apply(one, Logged(one.seq + 1, EIGHT_HOURS, end))
-    assert (one.call("1.0").started_ms, one.call("1.0").ended_ms) == (EIGHT_HOURS, EIGHT_HOURS)
-    assert busy_ms(one) == before
+    item = session(*ONE, run("1.0"), CallStarted("1.0", 1), queued)
+    before = busy_ms(item)
+    apply(item, Logged(item.seq + 1, EIGHT_HOURS, end))
+    assert (item.call("1.0").started_ms, item.call("1.0").ended_ms) == (EIGHT_HOURS, EIGHT_HOURS)
+    assert busy_ms(item) == before
 
 
 def test_an_answer_that_breaks_off_ends_when_it_did() -> None:
-    one = session(*begun(), *opened(1), PartStarted(0, "text"), PartDelta(0, "Hel"))
+    item = session(*begun(), *opened(1), PartStarted(0, "text"), PartDelta(0, "Hel"))
     for event in (PartEnded(0, "Hel", complete=False), ResponseFailed("interrupted", "x")):
-        apply(one, Logged(one.seq + 1, 30_000, event))
-    assert (one.turns[0].closed_ms, one.turns[0].parts[0].ended_ms) == (30_000, 30_000)
+        apply(item, Logged(item.seq + 1, 30_000, event))
+    assert (item.turns[0].closed_ms, item.turns[0].parts[0].ended_ms) == (30_000, 30_000)
 
 
 @pytest.mark.parametrize(
-    ("problems", "anyway", "kept"),
+    ("problems", "anyway", "stored"),
     [((), True, (SCHEMA,)), ((), False, ()), ((NEWER,), True, (NEWER,))],
 )
 def test_an_edit_of_an_old_log_that_ran_anyway_has_its_problems_still(
-    problems: tuple[Problem, ...], anyway: bool, kept: tuple[Problem, ...]
+    problems: tuple[Problem, ...], anyway: bool, stored: tuple[Problem, ...]
 ) -> None:
-    made = CallDecided("1.0", "run", arguments="{}", anyway=anyway, problems=problems)
+    call_decided = CallDecided("1.0", "run", arguments="{}", anyway=anyway, problems=problems)
     asked = CallChecked("1.0", (SCHEMA,), digest="digest")
-    one = session(*ONE[:-1], asked, made, CallStarted("1.0", 1), CallInterrupted("1.0"))
-    assert one.call("1.0").problems == kept
+    item = session(*ONE[:-1], asked, call_decided, CallStarted("1.0", 1), CallInterrupted("1.0"))
+    assert item.call("1.0").problems == stored
 
 
 def test_what_a_fault_held_back_outlives_a_crash() -> None:
     held = CallProgressed("1.0", "Held back", real=text_result("42"))
-    one = session(*ONE, run("1.0", fault="slow"), CallStarted("1.0", 1), held)
-    (ended,) = closing_events(one, "It was killed.")
+    item = session(*ONE, run("1.0", fault="slow"), CallStarted("1.0", 1), held)
+    (ended,) = closing_events(item, "It was killed.")
     assert isinstance(ended, CallEnded)
     assert (ended.result.text, ended.result.staged, ended.real) == ("42", True, text_result("42"))

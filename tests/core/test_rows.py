@@ -60,7 +60,9 @@ def test_a_row_that_cannot_be_read_says_so(kind: str, body: str) -> None:
 
 def test_no_field_of_an_event_hides_one_of_its_line() -> None:
     own = {"seq", "at_ms", "kind"}
-    assert [kind for kind, cls in EVENTS.items() if own & {one.name for one in fields(cls)}] == []
+    assert [
+        kind for kind, cls in EVENTS.items() if own & {field.name for field in fields(cls)}
+    ] == []
 
 
 def test_every_kind_is_json() -> None:

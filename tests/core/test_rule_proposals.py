@@ -145,20 +145,20 @@ def test_it_tells_which_calls_it_decides_at_once() -> None:
 
 @pytest.mark.parametrize(("given", "place"), [p[1:] for p in PLACES], ids=[p[0] for p in PLACES])
 def test_its_place(given: dict[str, Any], place: int) -> None:
-    found = proposed(*ONE, **given)
-    assert (found.place, found.decides, found.why_not) == (place, ("1.0",), "")
+    proposal = proposed(*ONE, **given)
+    assert (proposal.place, proposal.decides, proposal.why_not) == (place, ("1.0",), "")
 
 
 @pytest.mark.parametrize(
-    ("events", "given", "said"), [n[1:] for n in NONE], ids=[n[0] for n in NONE]
+    ("events", "given", "message"), [n[1:] for n in NONE], ids=[n[0] for n in NONE]
 )
 def test_none_is_offered_and_it_says_why(
-    events: list[Event], given: dict[str, Any], said: str
+    events: list[Event], given: dict[str, Any], message: str
 ) -> None:
-    found = proposed(*events, **given)
-    assert found.rule is None
-    assert said in found.why_not
-    assert found.why_not.endswith(".")
+    proposal = proposed(*events, **given)
+    assert proposal.rule is None
+    assert message in proposal.why_not
+    assert proposal.why_not.endswith(".")
 
 
 def test_what_was_denied_of_another_tool_is_no_matter() -> None:
@@ -170,9 +170,9 @@ def test_what_was_denied_of_another_tool_is_no_matter() -> None:
 def test_long_integers_are_named_to_the_digit() -> None:
     digits = "9" * 300
     events = [*begun(), *turn(1, call(0, arguments=f'{{"n":{digits}}}')), checked("1.0")]
-    found = proposed(*events, exact=True)
-    assert found.rule is not None
-    assert found.rule.when == {"": {"equals": {"n": int(digits)}}}
+    proposal = proposed(*events, exact=True)
+    assert proposal.rule is not None
+    assert proposal.rule.when == {"": {"equals": {"n": int(digits)}}}
 
 
 @pytest.mark.parametrize(
@@ -188,9 +188,9 @@ def test_long_integers_are_named_to_the_digit() -> None:
 def test_it_is_not_asked_before_one_that_asks_about_some_arguments(
     always: Rule, exact: bool, offered: bool
 ) -> None:
-    found = proposed(*ONE, always=(always,), exact=exact)
-    assert (found.rule is not None) == offered
-    assert ("permanent rule" in found.why_not) != offered
+    proposal = proposed(*ONE, always=(always,), exact=exact)
+    assert (proposal.rule is not None) == offered
+    assert ("permanent rule" in proposal.why_not) != offered
     assert proposed(*ONE, always=(always,), action="deny").rule is not None
-    kept = proposed(*ONE, own=(always,))  # in one list it stands behind it
-    assert kept.place == (0 if not always.when else 1) or always.tool == "look"
+    stored = proposed(*ONE, own=(always,))  # in one list it stands behind it
+    assert stored.place == (0 if not always.when else 1) or always.tool == "look"

@@ -118,8 +118,8 @@ def made(tool: Tool | str, arguments: str = "{}") -> Call:
     ("rule", "about", "not_about"), FORMS, ids=[rule_text(f[0]) for f in FORMS]
 )
 def test_forms(rule: Rule, about: list[Tool], not_about: list[Tool]) -> None:
-    assert [one.name for one in about if not matches(rule, made(one))] == []
-    assert [one.name for one in not_about if matches(rule, made(one))] == []
+    assert [tool.name for tool in about if not matches(rule, made(tool))] == []
+    assert [tool.name for tool in not_about if matches(rule, made(tool))] == []
 
 
 @pytest.mark.parametrize(
@@ -151,8 +151,8 @@ def test_a_call_of_no_tool_is_met_by_its_name(rule: Rule, about: bool) -> None:
     ],
 )
 def test_the_first_that_matches_wins(rules: list[Rule], action: str | None) -> None:
-    found = first_match(rules, CALL)
-    assert (found.action if found else None) == action
+    rule = first_match(rules, CALL)
+    assert (rule.action if rule else None) == action
 
 
 @pytest.mark.parametrize("path", [*CLIMBS, *SOUND])
@@ -168,7 +168,7 @@ def test_a_step_up_is_let_through_by_no_beginning(path: str, test: Any, action: 
 
 
 @pytest.mark.parametrize(
-    ("start", "said"),
+    ("start", "flag"),
     [
         ("https://good.example", True),
         ("https://good.example:80", True),
@@ -177,25 +177,25 @@ def test_a_step_up_is_let_through_by_no_beginning(path: str, test: Any, action: 
         ("notes", False),
     ],
 )
-def test_the_beginning_of_an_address_ends_its_host(start: str, said: bool) -> None:
-    assert bool(host_left_open(Rule("*", "run", when={"/url": {"prefix": start}}))) == said
+def test_the_beginning_of_an_address_ends_its_host(start: str, flag: bool) -> None:
+    assert bool(host_left_open(Rule("*", "run", when={"/url": {"prefix": start}}))) == flag
 
 
 @pytest.mark.parametrize("arguments", ["{", "nonsense", '{"n": ' + 5_000 * "1" + "}", ""])
 def test_odd_arguments_break_no_rule(arguments: str) -> None:
-    one = made(READ, arguments)
-    assert matches(Rule("*", "run"), one)
-    assert not matches(Rule("*", "run", when={"/path": {"prefix": "notes"}}), one)
-    assert not matches(Rule("*", "deny", when={"/path": {"glob": "*"}}), one)
+    call = made(READ, arguments)
+    assert matches(Rule("*", "run"), call)
+    assert not matches(Rule("*", "run", when={"/path": {"prefix": "notes"}}), call)
+    assert not matches(Rule("*", "deny", when={"/path": {"glob": "*"}}), call)
 
 
 def test_a_long_number_beside_a_path() -> None:
-    one = made(READ, '{"path": "notes/../x", "n": ' + 5_000 * "1" + "}")
-    assert not matches(Rule("*", "run", when={"/path": {"prefix": "notes/"}}), one)
+    call = made(READ, '{"path": "notes/../x", "n": ' + 5_000 * "1" + "}")
+    assert not matches(Rule("*", "run", when={"/path": {"prefix": "notes/"}}), call)
 
 
 @pytest.mark.parametrize("action", ["run", "answer"])
-@pytest.mark.parametrize("changes", CHANGED, ids=[str(one)[:40] for one in CHANGED])
+@pytest.mark.parametrize("changes", CHANGED, ids=[str(item)[:40] for item in CHANGED])
 def test_a_changed_tool_asks(action: Any, changes: dict[str, Any]) -> None:
     rule = Rule("docs", action, bound={"docs": content(DOCS, "")})
     assert unbound(rule, made(DOCS)) == ""
@@ -204,10 +204,10 @@ def test_a_changed_tool_asks(action: Any, changes: dict[str, Any]) -> None:
 
 def test_other_code_and_a_newer_tool_ask() -> None:
     rule = Rule("*", "run", bound={"docs": content(DOCS, "abc")})
-    one = made(DOCS)
-    assert "docs has changed" in unbound(rule, one)
-    one.code = "abc"
-    assert unbound(rule, one) == ""
+    call = made(DOCS)
+    assert "docs has changed" in unbound(rule, call)
+    call.code = "abc"
+    assert unbound(rule, call) == ""
     assert "before this tool" in unbound(rule, made(MAIL))
     assert unbound(replace(rule, bound=None), made(MAIL)) == ""
     assert unbound(rule, made("gone")) == ""
@@ -222,7 +222,7 @@ def test_what_is_no_part_of_a_tool_binds_nothing() -> None:
     assert content(replace(DOCS, timeout_s=5.0, group="x"), "") == content(DOCS, "")
 
 
-@pytest.mark.parametrize(("rule", "words"), SAID, ids=[one[1][:40] for one in SAID])
+@pytest.mark.parametrize(("rule", "words"), SAID, ids=[row[1][:40] for row in SAID])
 def test_what_a_rule_says(rule: Rule, words: str) -> None:
     assert rule_text(rule) == rule.sentence == words
     assert words.encode()
@@ -259,8 +259,8 @@ def test_pointers(pointer: str, sound: bool) -> None:
 def test_precedence_is_deny_answer_allow_ask(
     allow: list[str], deny: list[str], answer: list[tuple[str, str]], action: str | None
 ) -> None:
-    found = first_match(rules_from_flags(allow, deny, answer), CALL)
-    assert (found.action if found else None) == action
+    rule = first_match(rules_from_flags(allow, deny, answer), CALL)
+    assert (rule.action if rule else None) == action
 
 
 UNREAD = ['{"a": 1', "x", '{"a": 1e99999999999999999999}', '{"a":' * 201 + "1" + "}" * 201]

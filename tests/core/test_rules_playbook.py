@@ -147,8 +147,8 @@ def test_after_continue_the_call_that_stopped_it_is_for_the_person_alone() -> No
     assert next_commands(again, rules) == [by_rule]
     # Whatever the rules say by then.
     assert next_commands(again, (Rule("*", "deny"),)) == [ruled("deny", rule="deny every tool")]
-    said = obstacle(again, again.turns[0], again.call("1.1"), Rule("*", "run"))
-    assert "needs your decision" in said
+    message = obstacle(again, again.turns[0], again.call("1.1"), Rule("*", "run"))
+    assert "needs your decision" in message
     assert next_commands(session(*events, run("1.1"), *ran("1.1")), rules) == [by_rule]
 
 
@@ -178,11 +178,11 @@ def test_a_stop_waits_for_its_check_and_nothing_else_goes_on_before() -> None:
 @pytest.mark.parametrize(("rules", "why"), [row[1:] for row in STILL], ids=[n[0] for n in STILL])
 def test_a_rule_must_still_decide_a_call_when_it_begins(rules: tuple[Rule, ...], why: str) -> None:
     assert next_commands(session(*HELD), rules[:0]) == []  # nothing is due as long as it is held
-    found = next_commands(session(*FREE), rules)
+    results = next_commands(session(*FREE), rules)
     if not why:
-        assert found == BEGINS
+        assert results == BEGINS
         return
-    (command,) = found
+    (command,) = results
     assert isinstance(command, Record)
     event = command.event
     assert isinstance(event, CallReturned)
@@ -267,36 +267,38 @@ LEFT: list[tuple[str, list[Event], Rule, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("events", "one", "said"), [n[1:] for n in LEFT], ids=[n[0] for n in LEFT])
-def test_where_a_rule_leaves_it_to_the_person(events: list[Event], one: Rule, said: str) -> None:
+@pytest.mark.parametrize(
+    ("events", "one", "message"), [n[1:] for n in LEFT], ids=[n[0] for n in LEFT]
+)
+def test_where_a_rule_leaves_it_to_the_person(events: list[Event], one: Rule, message: str) -> None:
     whole = session(*events)
     last = whole.current_calls[-1]
-    found = obstacle(whole, whole.turns[-1], last, one)
-    assert (said in found) if said else not found
+    match = obstacle(whole, whole.turns[-1], last, one)
+    assert (message in match) if message else not match
     # What asks never falls through to the next rule.
     commands = next_commands(whole, (one, Rule("*", "deny", since_ms=9_000, here="s")))
-    assert bool(commands) == (not said)
+    assert bool(commands) == (not message)
     seen = CallChecked(last.id, last.problems, code=last.code)
     proposed = session(*events[:-1])
-    assert asks(proposed, proposed.call(last.id), seen, (one,)) == found
+    assert asks(proposed, proposed.call(last.id), seen, (one,)) == match
 
 
 def test_a_proposed_rule_runs_nothing_that_was_denied_in_another_session() -> None:
     whole, proposed = session(*ONE), rule("run", proposed=True)
-    for one, said in ((proposed, "You denied this call before"), (rule("run"), "")):
-        found = obstacle(whole, whole.turns[-1], whole.call("1.0"), one, lambda call: True)
-        assert (said in found) if said else not found
-        assert bool(next_commands(whole, (one,), lambda call: True)) == (not said)
-        assert next_commands(whole, (one,), lambda call: call.id != "1.0") != []
+    for item, message in ((proposed, "You denied this call before"), (rule("run"), "")):
+        matches = obstacle(whole, whole.turns[-1], whole.call("1.0"), item, lambda call: True)
+        assert (message in matches) if message else not matches
+        assert bool(next_commands(whole, (item,), lambda call: True)) == (not message)
+        assert next_commands(whole, (item,), lambda call: call.id != "1.0") != []
 
 
 def test_a_rule_that_asks_says_so() -> None:
     whole = session(*ONE[:-1])
-    one = whole.call("1.0")
-    assert asks(whole, one, CallChecked("1.0"), ()) == ""
-    assert asks(whole, one, CallChecked("1.0"), (Rule("look", "ask"),)) == ""
-    said = asks(whole, one, CallChecked("1.0"), (Rule("*", "ask"), Rule("*", "run")))
-    assert said == "The rule “ask every tool” asks."
+    call = whole.call("1.0")
+    assert asks(whole, call, CallChecked("1.0"), ()) == ""
+    assert asks(whole, call, CallChecked("1.0"), (Rule("look", "ask"),)) == ""
+    message = asks(whole, call, CallChecked("1.0"), (Rule("*", "ask"), Rule("*", "run")))
+    assert message == "The rule “ask every tool” asks."
 
 
 def test_a_rule_never_decides_what_was_interrupted() -> None:
@@ -320,6 +322,6 @@ def test_a_tool_of_the_settings_of_its_turn_is_what_counts() -> None:
     assert "has changed" in obstacle_of(other, rule("run", **BOUND))
 
 
-def obstacle_of(events: list[Event], one: Rule) -> str:
+def obstacle_of(events: list[Event], rule: Rule) -> str:
     whole = session(*events)
-    return obstacle(whole, whole.turns[-1], whole.current_calls[-1], one)
+    return obstacle(whole, whole.turns[-1], whole.current_calls[-1], rule)

@@ -19,24 +19,24 @@ def test_what_is_remembered_is_of_the_very_object() -> None:
         looks.append(same.value)
         return len(same.value)
 
-    one, alike = {"a": 1}, {"a": 1}
-    assert [size(Same(one)), size(Same(one)), size(Same(alike))] == [1, 1, 1]
-    assert [look is one for look in looks] == [True, False]
-    assert Same(one) != one
+    data, alike = {"a": 1}, {"a": 1}
+    assert [size(Same(data)), size(Same(data)), size(Same(alike))] == [1, 1, 1]
+    assert [look is data for look in looks] == [True, False]
+    assert Same(data) != data
 
 
 def test_what_a_rule_and_a_card_are_bound_to_stays_what_it_was() -> None:
     """Both are kept: in rules, in decisions and in cards that are open."""
     tool = Tool("né", "“x”", {"type": "object", "b": [1.5], "a": None}, config={"result": "so"})
-    told = [tool.name, tool.description, tool.parameters, tool.answered_by, tool.config]
-    text = json.dumps(to_data([*told, tool.format, tool.read_only, "cödé"]), sort_keys=True)
+    textses = [tool.name, tool.description, tool.parameters, tool.answered_by, tool.config]
+    text = json.dumps(to_data([*textses, tool.format, tool.read_only, "cödé"]), sort_keys=True)
     assert content(tool, "cödé") == hashlib.sha256(text.encode()).hexdigest()
 
-    one = session(*begun(), *turn(1, call(0, arguments='{"city": "Zürich"}')))
-    asked = one.call("1.0")
+    item = session(*begun(), *turn(1, call(0, arguments='{"city": "Zürich"}')))
+    asked = item.call("1.0")
     for asked.tool, asked.returned in ((tool, 0), (None, 2)):
-        shown = [one.id, asked.id, asked.attempt, asked.part.name]
+        shown = [item.id, asked.id, asked.attempt, asked.part.name]
         shown += [None if asked.tool is None else to_data(asked.tool), asked.judged, "cödé"]
         shown += [asked.returned] if asked.returned else []
         text = json.dumps(shown, sort_keys=True, separators=(",", ":"))
-        assert digest(one, asked, "cödé") == hashlib.sha256(text.encode()).hexdigest()
+        assert digest(item, asked, "cödé") == hashlib.sha256(text.encode()).hexdigest()

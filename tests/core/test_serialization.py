@@ -27,7 +27,7 @@ for _ in range(200):
 
 
 @pytest.mark.parametrize(
-    ("event", "said"),
+    ("event", "message"),
     [
         (PromptAdded(7), "text must be a text"),  # type: ignore[arg-type]
         (PromptAdded("a", (Content("video"),)), "type must be one of"),  # type: ignore[arg-type]
@@ -42,13 +42,13 @@ for _ in range(200):
         (TurnDropped(1, 1), "automatic must be true or false"),  # type: ignore[arg-type]
     ],
 )
-def test_what_a_field_may_not_be_is_said(event: Any, said: str) -> None:
-    assert said in misfit(type(event), event)
+def test_what_a_field_may_not_be_is_said(event: Any, message: str) -> None:
+    assert message in misfit(type(event), event)
 
 
 def test_our_own_events_fit() -> None:
     log = turn_with_calls(("get_weather", {"city": "Paris"})).run("1.1").events
-    assert [misfit(type(one.event), one.event) for one in log] == [""] * len(log)
+    assert [misfit(type(logged.event), logged.event) for logged in log] == [""] * len(log)
 
 
 def test_texts_change_and_words_of_our_own_do_not() -> None:

@@ -51,11 +51,11 @@ KINDS: Sequence[tuple[Sequence[Turns], Sequence[Turns], Counts]] = (
 
 @pytest.mark.parametrize(("left", "right", "wanted"), KINDS)
 def test_each_kind(left: Sequence[Turns], right: Sequence[Turns], wanted: Counts) -> None:
-    found = align(sided(*left), sided(*right, id="other"))
-    assert found.counts == wanted
-    assert all(row.equal for row in found.rows) == (wanted == Counts())
-    holds(found)
-    assert align(found.right, found.left).counts == turned(wanted)
+    alignment = align(sided(*left), sided(*right, id="other"))
+    assert alignment.counts == wanted
+    assert all(row.equal for row in alignment.rows) == (wanted == Counts())
+    holds(alignment)
+    assert align(alignment.right, alignment.left).counts == turned(wanted)
 
 
 def turned(counts: Counts) -> Counts:
@@ -71,13 +71,13 @@ def turned(counts: Counts) -> Counts:
     )
 
 
-def holds(found: Alignment) -> None:
+def holds(alignment: Alignment) -> None:
     """Every item and every call of both sides stands in exactly one place, items in order."""
-    for name, one in (("left", found.left), ("right", found.right)):
-        rest = one.items[found.common :]
-        items = [getattr(row, name) for row in found.rows if getattr(row, name) is not None]
+    for name, aligned in (("left", alignment.left), ("right", alignment.right)):
+        rest = aligned.items[alignment.common :]
+        items = [getattr(row, name) for row in alignment.rows if getattr(row, name) is not None]
         assert items == list(rest)
-        calls = [getattr(pair, name) for row in found.rows for pair in row.calls]
+        calls = [getattr(pair, name) for row in alignment.rows for pair in row.calls]
         ids = [call.id for call in calls if call is not None]
         wanted = [call.id for item in rest if isinstance(item, DiffTurn) for call in item.calls]
         assert sorted(ids) == sorted(wanted)
@@ -86,9 +86,9 @@ def holds(found: Alignment) -> None:
 def test_prompts_are_paired_before_turns() -> None:
     left = logged("b", prompt="Two", log=logged([A], "a", prompt="One")).session()
     right = logged("b", prompt="Two").session("t")
-    found = align(side(left), side(right))
-    assert found.counts == Counts(missing=1, missing_turns=2, missing_prompts=1)
-    (pair,) = [row for row in found.rows if isinstance(row.left, DiffPrompt) and row.right]
+    alignment = align(side(left), side(right))
+    assert alignment.counts == Counts(missing=1, missing_turns=2, missing_prompts=1)
+    (pair,) = [row for row in alignment.rows if isinstance(row.left, DiffPrompt) and row.right]
     assert (pair.left.text, pair.ways) == ("Two", ())  # type: ignore[union-attr]
 
 
@@ -98,14 +98,14 @@ def test_how_a_turn_ended_and_was_asked() -> None:
             Log().start().prompt().request(**sent).part(0, "text", "x").end(reason).session()
         )
 
-    found = align(one("stop"), one("length", model="other-1"))
-    row = found.rows[-1]
-    assert (row.ways, row.settings, found.counts) == (("end",), ("model",), Counts(ends=1))
+    alignment = align(one("stop"), one("length", model="other-1"))
+    row = alignment.rows[-1]
+    assert (row.ways, row.settings, alignment.counts) == (("end",), ("model",), Counts(ends=1))
 
 
 def test_of_equally_good_pairs_both_sides_choose_the_same() -> None:
-    one, other = sided([C], "x", [B, C, A]), sided("x", [], "x", id="other")
-    assert align(other, one).counts == turned(align(one, other).counts)
+    side, other = sided([C], "x", [B, C, A]), sided("x", [], "x", id="other")
+    assert align(other, side).counts == turned(align(side, other).counts)
 
 
 def random_turns(chance: random.Random) -> list[Turns]:
@@ -120,7 +120,7 @@ def random_turns(chance: random.Random) -> list[Turns]:
 @pytest.mark.parametrize("seed", range(60))
 def test_any_two(seed: int) -> None:
     chance = random.Random(seed)
-    one, other = (
+    item, other = (
         side(
             logged(
                 *random_turns(chance),
@@ -130,21 +130,21 @@ def test_any_two(seed: int) -> None:
         )
         for name in ("one", "other")
     )
-    found = align(one, other)
-    holds(found)
-    assert align(other, one).counts == turned(found.counts)
-    assert align(one, replace(one, id="again", lineage=())).counts == Counts()
+    alignment = align(item, other)
+    holds(alignment)
+    assert align(other, item).counts == turned(alignment.counts)
+    assert align(item, replace(item, id="again", lineage=())).counts == Counts()
 
 
 def forked(parent: Log, seq: int, name: str, *, other_text: str = "") -> Log:
     """The log of a fork; with `other_text` what it says it took over is not the parent's."""
-    made = cut(parent.events, "parent", seq)
-    events = [one for one in parent.events if one.seq <= made.seq]
-    turns = sum(isinstance(one.event, RequestSent) for one in events)
+    result = cut(parent.events, "parent", seq)
+    events = [event for event in parent.events if event.seq <= result.seq]
+    turns = sum(isinstance(event.event, RequestSent) for event in events)
     log = Log(events, events[-1].at_ms, turns=turns)
-    log.add(made.forked())
+    log.add(result.forked())
     if other_text:
-        place = next(at for at, one in enumerate(events) if one.seq == 2)
+        place = next(at for at, logged in enumerate(events) if logged.seq == 2)
         events[place] = replace(events[place], event=PromptAdded(other_text))
     return log
 
@@ -155,8 +155,8 @@ def test_what_a_fork_took_over_is_in_common() -> None:
     at = next(item.seq for item in ours.items if isinstance(item, DiffPrompt) and item.number == 2)
     child = side(logged("c", prompt="Else", log=forked(parent, at - 1, "child")).session("child"))
     assert in_common(ours, child) == in_common(child, ours) == 3
-    found = align(ours, child)
-    assert (found.common, found.counts) == (3, Counts(prompts=1, texts=1))
+    alignment = align(ours, child)
+    assert (alignment.common, alignment.counts) == (3, Counts(prompts=1, texts=1))
     assert align(ours, child, 1).common == 1
     sibling = side(logged("d", prompt="X", log=forked(parent, at - 1, "b")).session("sibling"))
     assert in_common(child, sibling) == 3
@@ -173,8 +173,8 @@ def child_events(parent: Log, at: int) -> Sequence[Logged]:
 def test_a_fork_that_lies_about_its_beginning_has_nothing_in_common() -> None:
     parent = logged([A], "a", prompt="One")
     liar = forked(parent, parent.events[-1].seq, "liar", other_text="Another prompt.")
-    found = align(side(parent.session("parent")), side(fold("liar", liar.events)))
-    assert (found.common, found.counts) == (0, Counts(prompts=1))
+    alignment = align(side(parent.session("parent")), side(fold("liar", liar.events)))
+    assert (alignment.common, alignment.counts) == (0, Counts(prompts=1))
 
 
 @pytest.mark.parametrize("shape", rest_slow(["moved", "other", "unlike"]))
@@ -189,21 +189,21 @@ def test_long_sessions_cost_what_is_in_them(shape: str, monkeypatch: pytest.Monk
     weighed = 0
     score = module._turn_score
 
-    def counted(one: object, two: object) -> int:
+    def counted(item: object, two: object) -> int:
         nonlocal weighed
         weighed += 1
-        return score(one, two)  # type: ignore[arg-type]
+        return score(item, two)  # type: ignore[arg-type]
 
     monkeypatch.setattr(module, "_turn_score", counted)
-    found = align(left, right)
+    alignment = align(left, right)
     assert weighed <= 3 * module.CELLS
-    holds(found)
+    holds(alignment)
     wanted = {
         "moved": Counts(prompts=1, missing=40, extra=40, missing_turns=40, extra_turns=40),
         "other": Counts(prompts=1, arguments=500),
         "unlike": Counts(prompts=1, missing=500, extra=500),
     }
-    assert found.counts == wanted[shape]
+    assert alignment.counts == wanted[shape]
 
 
 @pytest.mark.parametrize(("n", "m"), [(0, 5), (5, 0), (1, 3000), (3000, 1), (40, 2000)])

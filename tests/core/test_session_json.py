@@ -38,15 +38,15 @@ def text(result: Any) -> Any:
 def test_a_call_as_a_script_reads_it(
     events: list[Event], status: str, by: str | None, fault: str, result: Any, real: Any
 ) -> None:
-    one = session(*begun(), *turn(1, call(0)), checked("1.0"), *events)
-    (told,) = session_data(one, "A title")["calls"]
-    assert (told["status"], told["decided_by"], told["fault"]) == (status, by, fault)
-    assert (text(told["result"]), text(told["real"])) == (result, real)
-    assert told["arguments"] == {"city": "Paris"}
-    assert session_data(one, "A title")["title"] == "A title"
+    item = session(*begun(), *turn(1, call(0)), checked("1.0"), *events)
+    (output,) = session_data(item, "A title")["calls"]
+    assert (output["status"], output["decided_by"], output["fault"]) == (status, by, fault)
+    assert (text(output["result"]), text(output["real"])) == (result, real)
+    assert output["arguments"] == {"city": "Paris"}
+    assert session_data(item, "A title")["title"] == "A title"
 
 
 def test_arguments_that_are_no_json_are_told_as_they_came() -> None:
-    one = session(*begun(), *turn(1, call(0, arguments='{"a')))
-    (told,) = session_data(one)["calls"]
-    assert (told["arguments"], told["arguments_raw"]) == (None, '{"a')
+    item = session(*begun(), *turn(1, call(0, arguments='{"a')))
+    (output,) = session_data(item)["calls"]
+    assert (output["arguments"], output["arguments_raw"]) == (None, '{"a')

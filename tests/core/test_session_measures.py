@@ -53,9 +53,9 @@ def test_an_open_turn_is_unknown_and_one_that_failed_at_once_took_nothing() -> N
     log = Log().start().prompt().request()
     assert replace(side(log.session()).took, busy_ms=0) == Measure(1, uncounted=1, unpriced=1)
     log.add(ResponseFailed("http", "No.", 500))
-    one = side(log.session())
-    assert (one.took.uncounted, one.took.unpriced, one.took.read) == (0, 0, 0)
-    assert [(item.ended, item.error) for item in one.items if isinstance(item, DiffTurn)] == [
+    each = side(log.session())
+    assert (each.took.uncounted, each.took.unpriced, each.took.read) == (0, 0, 0)
+    assert [(item.ended, item.error) for item in each.items if isinstance(item, DiffTurn)] == [
         ("failed", "No.")
     ]
 
@@ -77,9 +77,9 @@ def test_time_is_that_of_model_and_tools_side_by_side_once() -> None:
 def test_dropped_turns_are_in_the_sums_alone() -> None:
     log = Log().start().prompt().request().part(0, "text", "x").end("stop")
     log.add(TurnDropped(1)).request().part(0, "text", "y").end("stop")
-    one = side(log.session())
-    assert [item.number for item in one.items if isinstance(item, DiffTurn)] == [2]
-    assert (one.took.turns, one.dropped) == (2, 1)
+    each = side(log.session())
+    assert [item.number for item in each.items if isinstance(item, DiffTurn)] == [2]
+    assert (each.took.turns, each.dropped) == (2, 1)
 
 
 def test_edited_and_denied_calls_say_so() -> None:
@@ -97,10 +97,10 @@ def test_edited_and_denied_calls_say_so() -> None:
 def test_nobody_changes_it_any_more() -> None:
     log = logged("a")
     session = log.session()
-    one = side(session)
-    before = one.items
+    item = side(session)
+    before = item.items
     session.items.clear()
-    assert one.items == before != ()
+    assert item.items == before != ()
 
 
 def test_lineage_goes_back_to_the_first() -> None:
@@ -114,11 +114,11 @@ def test_lineage_goes_back_to_the_first() -> None:
 
 
 def test_sums() -> None:
-    one = sided("a").took
-    assert total([one, one]) == Measure(
+    measure = sided("a").took
+    assert total([measure, measure]) == Measure(
         2,
         calls=0,
-        busy_ms=2 * one.busy_ms,
+        busy_ms=2 * measure.busy_ms,
         read=824,
         written=192,
         cost=0.0,

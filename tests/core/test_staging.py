@@ -83,15 +83,17 @@ def test_every_leaf_is_of_another_type(value: Any) -> None:
 def same_types(before: Any, after: Any) -> list[Any]:
     """The leaves that kept their type."""
     if isinstance(before, dict) and isinstance(after, dict):
-        return [one for name in before for one in same_types(before[name], after[name])]
+        return [same_type for name in before for same_type in same_types(before[name], after[name])]
     if isinstance(before, list) and isinstance(after, list):
-        return [one for pair in zip(before, after, strict=True) for one in same_types(*pair)]
+        return [
+            same_type for pair in zip(before, after, strict=True) for same_type in same_types(*pair)
+        ]
     numbers = isinstance(before, int | float) and isinstance(after, int | float)
     return [before] if type(before) is type(after) or (numbers and before is not True) else []
 
 
 @pytest.mark.parametrize(
-    ("text", "made"),
+    ("text", "result"),
     [
         (SUNNY, {"city": 5, "temperature": "18", "tags": {"0": "warm"}, "wind": [3.5]}),
         ("391", "391"),
@@ -105,8 +107,8 @@ def same_types(before: Any, after: Any) -> list[Any]:
         ("[]", {}),
     ],
 )
-def test_how_types_turn(text: str, made: Any) -> None:
-    assert json.loads(wrong(text)) == made
+def test_how_types_turn(text: str, result: Any) -> None:
+    assert json.loads(wrong(text)) == result
 
 
 def test_a_wrong_type_is_wrong_for_the_schema_too() -> None:
@@ -126,7 +128,7 @@ def test_a_deep_value_is_turned_as_deep_as_it_is_looked_at() -> None:
     assert json.dumps(turned(deep, 0)).count('"1"]') == 50
 
 
-@pytest.mark.parametrize("one", FAULTS, ids=lambda one: one.name)
+@pytest.mark.parametrize("one", FAULTS, ids=lambda item: item.name)
 @pytest.mark.parametrize(
     "real",
     [
@@ -143,20 +145,20 @@ def test_a_deep_value_is_turned_as_deep_as_it_is_looked_at() -> None:
 def test_every_fault_of_every_result(one: Any, real: ToolResult) -> None:
     """Marked, never the real thing but for the slow one, the same again, and within the limit."""
     given = real if one.runs else None
-    made = staged(one.name, SCENE, given, most=4_000)
-    assert made.staged
-    assert made == staged(one.name, SCENE, given, most=4_000)
-    assert (made.content == real.content) == (
-        one.name == "slow" or (made.content, real.content) == ((), ())
+    result = staged(one.name, SCENE, given, most=4_000)
+    assert result.staged
+    assert result == staged(one.name, SCENE, given, most=4_000)
+    assert (result.content == real.content) == (
+        one.name == "slow" or (result.content, real.content) == ((), ())
     )
-    assert len(made.text.encode()) <= 4_000
+    assert len(result.text.encode()) <= 4_000
     if one.runs:
-        assert made.is_error == real.is_error
+        assert result.is_error == real.is_error
     if one.name == "injection":
-        assert order(SCENE) in made.text
+        assert order(SCENE) in result.text
     if one.name == "cut_json":
-        assert made.text
-        assert not is_json(made.text)
+        assert result.text
+        assert not is_json(result.text)
 
 
 def test_what_stands_in_for_a_tool() -> None:
@@ -170,30 +172,30 @@ def test_what_stands_in_for_a_tool() -> None:
     assert staged("stale", SCENE).text == "old"
     assert LARGE * 0.99 < len(rows()) <= LARGE
     assert len(json.loads(rows())) > 500
-    said = {failure(Tool("x", answered_by=kind)) for kind in ANSWERED_BY} | {failure(None)}
-    assert len(said) == len(ANSWERED_BY)
+    messages = {failure(Tool("x", answered_by=kind)) for kind in ANSWERED_BY} | {failure(None)}
+    assert len(messages) == len(ANSWERED_BY)
 
 
 def test_the_order_names_a_tool_that_does_something() -> None:
     look, send = Tool("look", read_only=True), Tool("send_email")
     for tools, wanted in (((look, send), "send_email"), ((look,), "look"), ((), "")):
-        one = session(*begun(Tool("get_weather"), *tools), *turn(1, call(0)))
-        assert scene(one, one.call("1.0")).other == wanted
+        item = session(*begun(Tool("get_weather"), *tools), *turn(1, call(0)))
+        assert scene(item, item.call("1.0")).other == wanted
     assert "send_email" in order(SCENE)
     assert "system prompt" in order(Scene("x"))
 
 
 def test_what_runs_nothing_ends_the_call_at_once() -> None:
     decided = CallDecided("1.0", "answer", digest="digest", fault="error")
-    one = session(*begun(), *turn(1, call(0)), checked("1.0"), decided)
-    (command,) = next_commands(one)
+    item = session(*begun(), *turn(1, call(0)), checked("1.0"), decided)
+    (command,) = next_commands(item)
     assert isinstance(command.event, CallEnded)  # type: ignore[union-attr]
     assert (command.event.result.staged, command.event.real) == (True, None)  # type: ignore[union-attr]
 
 
 def test_a_rule_that_cannot_stage_its_fault_asks() -> None:
     rule = Rule("get_weather", "answer", fault="stale")
-    one = session(*begun(), *turn(1, call(0)), checked("1.0"))
-    assert next_commands(one, [rule]) == []
-    (command,) = next_commands(one, [Rule("get_weather", "answer", fault="empty")])
+    item = session(*begun(), *turn(1, call(0)), checked("1.0"))
+    assert next_commands(item, [rule]) == []
+    (command,) = next_commands(item, [Rule("get_weather", "answer", fault="empty")])
     assert command.event.fault == "empty"  # type: ignore[union-attr]

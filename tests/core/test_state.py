@@ -93,11 +93,11 @@ def test_a_snapshot_stays_as_it_is() -> None:
     """It is what the log until there folds to, whatever comes after it."""
     log = logged(*LONG)
     session = Session("s")
-    taken = []
-    for place, one in enumerate(log, 1):
-        apply(session, one)
-        taken.append((place, snapshot(session)))
-    for place, now in taken:
+    accepted_items = []
+    for place, item in enumerate(log, 1):
+        apply(session, item)
+        accepted_items.append((place, snapshot(session)))
+    for place, now in accepted_items:
         assert now == fold("s", log[:place])
         assert all(call is now.by_call[call.id] for call in now.calls())
         assert all(call.part in now.turns[call.turn - 1].parts for call in now.calls())

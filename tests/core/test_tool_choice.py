@@ -45,8 +45,8 @@ CASES: list[tuple[ToolChoice, list[str], str, int, list[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("choice", "calls", "reason", "server_calls", "said"), CASES)
+@pytest.mark.parametrize(("choice", "calls", "reason", "server_calls", "messages"), CASES)
 def test_ignored(
-    choice: ToolChoice, calls: list[str], reason: Any, server_calls: int, said: list[str]
+    choice: ToolChoice, calls: list[str], reason: Any, server_calls: int, messages: list[str]
 ) -> None:
-    assert ignored_tool_choice(choice, calls, reason, server_calls) == said
+    assert ignored_tool_choice(choice, calls, reason, server_calls) == messages

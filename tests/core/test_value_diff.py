@@ -42,9 +42,9 @@ values = st.recursive(
 
 @pytest.mark.parametrize(("old", "new", "wanted"), KINDS)
 def test_each_kind(old: Any, new: Any, wanted: Sequence[tuple[str, str, str, str]]) -> None:
-    found = json_changes(json.dumps(old), json.dumps(new))
-    assert found is not None
-    assert [(one.pointer, one.how, one.old, one.new) for one in found] == list(wanted)
+    matches = json_changes(json.dumps(old), json.dumps(new))
+    assert matches is not None
+    assert [(item.pointer, item.how, item.old, item.new) for item in matches] == list(wanted)
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_each_kind(old: Any, new: Any, wanted: Sequence[tuple[str, str, str, str
     ],
 )
 def test_numbers_are_compared_to_the_last_digit(old: str, new: str, count: int) -> None:
-    found = json_changes(f'{{"a": {old}}}', f'{{"a": {new}}}')
-    assert found is not None
-    assert len(found) == count
+    matches = json_changes(f'{{"a": {old}}}', f'{{"a": {new}}}')
+    assert matches is not None
+    assert len(matches) == count
 
 
 @pytest.mark.parametrize(
@@ -79,39 +79,39 @@ def test_as_deep_as_arguments_may_be() -> None:
 
 
 def test_types_are_told_in_words() -> None:
-    (found,) = json_changes('{"a": "5"}', '{"a": 5}') or ()
-    assert found.types == ("text", "number")
+    (json_change,) = json_changes('{"a": "5"}', '{"a": 5}') or ()
+    assert json_change.types == ("text", "number")
 
 
 @settings(derandomize=True, deadline=None)
 @given(values, values)
 def test_the_changes_lead_from_one_to_the_other(old: Any, new: Any) -> None:
-    found = json_changes(json.dumps(old), json.dumps(new))
-    assert found is not None
-    assert applied(old, found) == json.dumps(new, sort_keys=True)
+    matches = json_changes(json.dumps(old), json.dumps(new))
+    assert matches is not None
+    assert applied(old, matches) == json.dumps(new, sort_keys=True)
     back = json_changes(json.dumps(new), json.dumps(old))
     assert back is not None
-    assert len(back) == len(found)
+    assert len(back) == len(matches)
 
 
 def applied(value: Any, changes: Sequence[JsonChange]) -> str:
     """`value` after `changes`, as sorted JSON: removals from the end, then all else in order."""
     root = {"root": json.loads(json.dumps(value))}
-    removed = [one for one in changes if one.how == "removed"]
-    for one in [*[c for c in changes if c.how not in ("removed", "added")], *removed[::-1]]:
-        here, last = place(root, one.pointer)
-        if one.how == "removed":
+    removed = [change for change in changes if change.how == "removed"]
+    for json_change in [*[c for c in changes if c.how not in ("removed", "added")], *removed[::-1]]:
+        here, last = place(root, json_change.pointer)
+        if json_change.how == "removed":
             del here[last]
         else:
-            assert here[last] == json.loads(one.old)
-            here[last] = json.loads(one.new)
-    for one in changes:
-        if one.how == "added":
-            here, last = place(root, one.pointer)
+            assert here[last] == json.loads(json_change.old)
+            here[last] = json.loads(json_change.new)
+    for json_change in changes:
+        if json_change.how == "added":
+            here, last = place(root, json_change.pointer)
             if isinstance(here, list):
-                here.insert(last, json.loads(one.new))
+                here.insert(last, json.loads(json_change.new))
             else:
-                here[last] = json.loads(one.new)
+                here[last] = json.loads(json_change.new)
     return json.dumps(root["root"], sort_keys=True)
 
 
@@ -127,7 +127,7 @@ def place(root: Any, pointer: str) -> tuple[Any, Any]:
 def test_a_megabyte_is_one_walk() -> None:
     old = [{"n": number} for number in range(20_000)]
     new = [*old[:10_000], {"n": "x"}, *old[10_001:]]
-    found = json_changes(json.dumps({"a": old}), json.dumps({"a": new}))
-    assert found == (JsonChange("/a/10000/n", "type", "10000", '"x"', ("number", "text")),)
+    matches = json_changes(json.dumps({"a": old}), json.dumps({"a": new}))
+    assert matches == (JsonChange("/a/10000/n", "type", "10000", '"x"', ("number", "text")),)
     (gone,) = json_changes(json.dumps(old), json.dumps(old[:10] + old[11:])) or ()
     assert (gone.pointer, gone.how) == ("/10", "removed")

@@ -45,23 +45,25 @@ BY_LINES = "".join(f"line {number} of many\n" for number in range(MOST_PIECES))
 
 @pytest.mark.parametrize(("old", "new", "wanted"), CASES)
 def test_words(old: str, new: str, wanted: Sequence[tuple[str, str]]) -> None:
-    assert [(one.how, one.text) for one in text_changes(old, new)] == list(wanted)
+    assert [(text_change.how, text_change.text) for text_change in text_changes(old, new)] == list(
+        wanted
+    )
 
 
 def sides(pieces: Sequence[TextPiece]) -> tuple[str, str]:
     return (
-        "".join(one.text for one in pieces if one.how != "added"),
-        "".join(one.text for one in pieces if one.how != "removed"),
+        "".join(piece.text for piece in pieces if piece.how != "added"),
+        "".join(piece.text for piece in pieces if piece.how != "removed"),
     )
 
 
 @settings(derandomize=True, deadline=None)
 @given(texts, texts)
 def test_both_texts_can_be_read_from_the_pieces(old: str, new: str) -> None:
-    found = text_changes(old, new)
-    assert sides(found) == (old, new)
-    assert all(one.text for one in found)
-    assert all(a.how != b.how for a, b in pairwise(found))
+    text_pieces = text_changes(old, new)
+    assert sides(text_pieces) == (old, new)
+    assert all(text_piece.text for text_piece in text_pieces)
+    assert all(a.how != b.how for a, b in pairwise(text_pieces))
 
 
 @pytest.mark.parametrize(
@@ -87,9 +89,9 @@ def test_long_texts_are_told_whole(
         return way(before, after)
 
     monkeypatch.setattr(value_diff, "_way", counted)
-    found = text_changes(old, new)
-    assert sides(found) == (old, new)
-    assert len(found) <= most
+    text_pieces = text_changes(old, new)
+    assert sides(text_pieces) == (old, new)
+    assert len(text_pieces) <= most
     assert sum(looked) <= 2 * MOST_PIECES
 
 

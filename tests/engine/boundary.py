@@ -49,7 +49,7 @@ class Boundary:
 
     def answers(self, request: bytes) -> list[bytes]:
         """All that was answered to requests with this body, for a retry asks the same again."""
-        return [one.answer for one in self.exchanges if one.request == request]
+        return [exchange.answer for exchange in self.exchanges if exchange.request == request]
 
     async def wrongly_kept(
         self, engine: Engine, session_id: str, *, whole: bool = True, seen: bool = True
@@ -64,7 +64,10 @@ class Boundary:
             log = await engine.log.events(session_id)
             chunks = await engine.log.chunks(session_id)
             closed = await engine.log.recordings(session_id)
-        wrong = [one.line for one in check_session(session_id, log, chunks, closed).differences]
+        wrong = [
+            difference.line
+            for difference in check_session(session_id, log, chunks, closed).differences
+        ]
         sent = {o.event.recording: o.event for o in log if isinstance(o.event, RequestSent)}
         for number, end in closed.items():
             data = b"".join(chunk.data for chunk in chunks if chunk.recording == number)
@@ -73,9 +76,9 @@ class Boundary:
             if not seen:
                 continue
             answers = [_starred(o, end.masked) for o in self.answers(sent[number].body.encode())]
-            kept = any(o == data or (not whole and o.startswith(data)) for o in answers)
-            if not kept:
-                sizes = [len(one) for one in answers]
+            stored = any(o == data or (not whole and o.startswith(data)) for o in answers)
+            if not stored:
+                sizes = [len(answer) for answer in answers]
                 wrong.append(f"recording {number} has {len(data)} bytes; sent were {sizes}")
         return wrong
 

@@ -29,9 +29,9 @@ async def test_each_is_alike_but_for_its_row(engine: Engine) -> None:
     shared = await base(engine)
     ids = await ask_in_new_sessions(engine, "What is 17 * 23?\u202e " + "x" * 50, ROWS, shared)
     tags = ("asked: What is 17 * 23? " + "x" * 15 + "…",)
-    assert {one.tags for one in await engine.log.summaries()} == {tags}
-    for one, row in zip(ids, ROWS, strict=True):
-        session = await wait_while_running(engine, one)
+    assert {summary.tags for summary in await engine.log.summaries()} == {tags}
+    for text, row in zip(ids, ROWS, strict=True):
+        session = await wait_while_running(engine, text)
         own = session.settings
         assert own is not None
         assert (own.profile.name, own.model) == (row["profile"], row.get("model", ""))
@@ -43,9 +43,9 @@ async def test_each_is_alike_but_for_its_row(engine: Engine) -> None:
 async def test_a_title_says_what_tells_it_apart(engine: Engine) -> None:
     rows = ({"profile": "simulator"}, {"profile": "simulator-openai"}, ROWS[1])
     ids = await ask_in_new_sessions(engine, "Hello.", rows, await base(engine))
-    titles = {one.id: one.title for one in await engine.log.summaries()}
+    titles = {summary.id: summary.title for summary in await engine.log.summaries()}
     called = ("simulator", "simulator-openai", "sim-9")
-    assert [titles[one] for one in ids] == [f"{name}: Hello." for name in called]
+    assert [titles[item_id] for item_id in ids] == [f"{name}: Hello." for name in called]
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,9 @@ async def test_forks_at_a_prompt_have_the_settings_of_then(engine: Engine) -> No
         assert settings_at(live.session, ForkPlace()).system == "Shout."
         assert settings_at(live.session, ForkPlace(prompt=1)).system == ""
     ids = await ask_in_forks(engine, parent.id, ForkPlace(prompt=1), "Hello again.", ROWS)
-    for one in ids:
-        session = await wait_while_running(engine, one)
-        log = await engine.log.events(one)
+    for item_id in ids:
+        session = await wait_while_running(engine, item_id)
+        log = await engine.log.events(item_id)
         assert session.settings is not None
         assert session.settings.system == ""
         assert [fork.parent for fork in events_of(log, SessionForked)] == [parent.id]
@@ -90,4 +90,4 @@ async def test_where_one_fork_fails_none_is_left(
     monkeypatch.setattr("playground.engine.fork.fork", once)
     with pytest.raises(Refused, match="Not this one"):
         await ask_in_forks(engine, parent.id, ForkPlace(), "Again.", ROWS)
-    assert [one.id for one in await engine.log.summaries()] == [parent.id]
+    assert [summary.id for summary in await engine.log.summaries()] == [parent.id]

@@ -30,8 +30,8 @@ NOTE = Tool("note", answered_by="mock", config={"result": "noted"}, parallel_saf
 
 def many(count: int) -> Scenario:
     """An answer with `count` calls, then one without."""
-    made = [{"name": "note", "arguments": {"n": number}} for number in range(count)]
-    return scenario(json.dumps({"turns": [{"calls": made, "pace": 0}, {"text": "done"}]}))
+    items = [{"name": "note", "arguments": {"n": number}} for number in range(count)]
+    return scenario(json.dumps({"turns": [{"calls": items, "pace": 0}, {"text": "done"}]}))
 
 
 class Writes:
@@ -57,7 +57,7 @@ async def asked_of(engine: Engine, count: int) -> tuple[str, list[tuple[str, Dec
     session_id = await create_session(engine, [NOTE], max_parallel=16, **bounds)
     await engine.runner.prompt(session_id, "go")
     session = await wait_while_running(engine, session_id)
-    return session_id, [(one.id, DecisionRequest("run", one.digest)) for one in session.waiting]
+    return session_id, [(call.id, DecisionRequest("run", call.digest)) for call in session.waiting]
 
 
 async def test_decisions_that_come_together_are_written_together(
@@ -67,7 +67,7 @@ async def test_decisions_that_come_together_are_written_together(
     session_id, asked = await asked_of(engine, 250)
     writes = Writes(engine, CallDecided, monkeypatch)
     with anyio.fail_after(40):
-        await asyncio.gather(*(engine.runner.decide(session_id, *one) for one in asked))
+        await asyncio.gather(*(engine.runner.decide(session_id, *row) for row in asked))
     assert (await wait_while_running(engine, session_id)).state == "idle"
     assert sum(writes.had) == 250
     assert len(writes.had) <= 2 + 250 // decisions.CHECKS_TOGETHER
@@ -95,13 +95,13 @@ async def test_stop_waits_for_one_batch_of_decisions_at_most(
     engine = await start_engine(scenario=many(400))
     session_id, asked = await asked_of(engine, 400)
     writes = Writes(engine, CallDecided, monkeypatch)
-    deciding = [asyncio.create_task(engine.runner.decide(session_id, *one)) for one in asked]
+    deciding = [asyncio.create_task(engine.runner.decide(session_id, *row)) for row in asked]
     with anyio.fail_after(40):
         await writes.bell.wait()
         await engine.runner.stop(session_id)
-        told = await asyncio.gather(*deciding, return_exceptions=True)
+        base_exceptions = await asyncio.gather(*deciding, return_exceptions=True)
     assert sum(writes.had) <= 2 * decisions.CHECKS_TOGETHER
-    assert sum(one is None for one in told) == sum(writes.had)
+    assert sum(base_exception is None for base_exception in base_exceptions) == sum(writes.had)
 
 
 async def test_of_decisions_that_come_together_on_one_call_one_wins(
@@ -111,16 +111,21 @@ async def test_of_decisions_that_come_together_on_one_call_one_wins(
     session_id, ((first, run), second) = await asked_of(engine, 2)
     several = [(first, run), (first, run), (first, DecisionRequest("run", "stale")), second]
     with anyio.fail_after(20):
-        told = await asyncio.gather(
-            *(engine.runner.decide(session_id, *one) for one in several),
+        base_exceptions = await asyncio.gather(
+            *(engine.runner.decide(session_id, *row) for row in several),
             return_exceptions=True,
         )
-    assert [type(one) for one in told] == [type(None), Conflict, Conflict, type(None)]
+    assert [type(base_exception) for base_exception in base_exceptions] == [
+        type(None),
+        Conflict,
+        Conflict,
+        type(None),
+    ]
     await wait_while_running(
         engine, session_id
     )  # who leaves while it connects leaves a socket open
     log = await engine.log.events(session_id)
-    assert [one.call_id for one in events_of(log, CallDecided)] == [first, second[0]]
+    assert [item.call_id for item in events_of(log, CallDecided)] == [first, second[0]]
 
 
 async def test_what_cannot_follow_takes_nothing_else_with_it() -> None:
@@ -135,9 +140,13 @@ async def test_what_cannot_follow_takes_nothing_else_with_it() -> None:
     together = GroupedWrites(write, 10)
     asked = [together.write("s", word) for word in ("a", "bad", "b")]
     with anyio.fail_after(20):
-        told = await asyncio.gather(*asked, return_exceptions=True)
+        base_exceptions = await asyncio.gather(*asked, return_exceptions=True)
     assert written == ["a", "b"]
-    assert [type(one) for one in told] == [type(None), IllegalEvent, type(None)]
+    assert [type(base_exception) for base_exception in base_exceptions] == [
+        type(None),
+        IllegalEvent,
+        type(None),
+    ]
 
 
 async def test_who_leaves_before_its_turn_takes_it_back() -> None:
@@ -159,4 +168,4 @@ async def test_who_leaves_before_its_turn_takes_it_back() -> None:
         await asyncio.wait(tasks)
         await together.close()
     assert written == ["a", "c"]
-    assert [one.cancelled() for one in tasks] == [False, True, False]
+    assert [task.cancelled() for task in tasks] == [False, True, False]

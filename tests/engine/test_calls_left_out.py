@@ -38,7 +38,9 @@ async def differences(engine: Engine, session_id: str) -> list[str]:
     """What `verify` says of a session."""
     log = await engine.log.events(session_id)
     chunks, ends = await engine.log.chunks(session_id), await engine.log.recordings(session_id)
-    return [one.says for one in check_session(session_id, log, chunks, ends).differences]
+    return [
+        difference.says for difference in check_session(session_id, log, chunks, ends).differences
+    ]
 
 
 @pytest.mark.parametrize("thinking", ["", "Let me see."])
@@ -55,14 +57,14 @@ async def test_calls_beyond_the_limit_are_counted_and_go_nowhere(
     assert (session.state, session.answer) == ("idle", "All noted.")
     assert [call.status for call in session.turns[0].calls] == ["done"] * 3
     assert len(events_of(log, CallChecked)) == len(events_of(log, CallEnded)) == 3
-    assert sum(one.part_kind == "call" for one in events_of(log, PartStarted)) == 3
-    (told,) = [one for one in events_of(log, Warned) if one.code == "calls_left_out"]
-    assert told.meta == {"count": 4, "most": 3}
-    assert told.message.startswith("This answer made 4 calls more than the limit of 3")
+    assert sum(item.part_kind == "call" for item in events_of(log, PartStarted)) == 3
+    (output,) = [item for item in events_of(log, Warned) if item.code == "calls_left_out"]
+    assert output.meta == {"count": 4, "most": 3}
+    assert output.message.startswith("This answer made 4 calls more than the limit of 3")
     sent = session.turns[1].request.body
     assert sent.count("noted") == 3
-    kept = b"".join(chunk.data for chunk in await engine.log.chunks(session.id, 1))
-    assert kept.count(b"note") >= 7
+    stored_data = b"".join(chunk.data for chunk in await engine.log.chunks(session.id, 1))
+    assert stored_data.count(b"note") >= 7
     assert await differences(engine, session.id) == []
 
 
@@ -82,7 +84,7 @@ async def test_a_stream_of_calls_that_is_cut_tells_its_count_too(start_engine: S
     session = await run_prompt(engine, "go", NOTE, max_calls_per_answer=5)
     (turn,) = session.turns
     assert (session.state, len(turn.calls)) == ("interrupted", 5)
-    (told,) = turn.warnings
-    assert told.code == "calls_left_out"
-    assert 5 <= told.meta["count"] <= 20
+    (warned,) = turn.warnings
+    assert warned.code == "calls_left_out"
+    assert 5 <= warned.meta["count"] <= 20
     assert await differences(engine, session.id) == []

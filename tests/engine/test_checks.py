@@ -64,9 +64,9 @@ class Held:
 
 
 def held(engine: Engine) -> Held:
-    one = Held()
-    engine.executors.by_kind = {**engine.executors.by_kind, "mcp": one}
-    return one
+    held = Held()
+    engine.executors.by_kind = {**engine.executors.by_kind, "mcp": held}
+    return held
 
 
 async def state(engine: Engine, session_id: str) -> str:
@@ -97,16 +97,16 @@ async def test_a_server_that_hangs_takes_neither_the_page_nor_stop(
 
 
 async def test_the_calls_of_a_turn_are_checked_side_by_side_and_each_once(engine: Engine) -> None:
-    one = held(engine)
+    item = held(engine)
     session_id = await create_session(engine, [TOOL])
     await engine.runner.prompt(session_id, FOUR)
-    await one.asked(4)
+    await item.asked(4)
     with anyio.fail_after(20):
         await engine.runner.advance(session_id)
-    one.go.set()
+    item.go.set()
     session = await wait_while_running(engine, session_id)
     assert [call.status for call in session.current_calls] == ["waiting"] * 4
-    assert one.begun == 4
+    assert item.begun == 4
     checked = events_of(await engine.log.events(session_id), CallChecked)
     assert [event.call_id for event in checked] == [call.id for call in session.current_calls]
 
@@ -128,38 +128,38 @@ class Counted:
 
 
 def counted(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Counted:
-    found = Counted()
+    counted = Counted()
     append, commands = engine.sessions.append, engine.policy.commands
 
     async def appended(live: LiveSession, events: Sequence[Event], **more: Any) -> list[Logged]:
         if count := sum(isinstance(event, CallChecked) for event in events):
-            found.saved.append(count)
-            found.bell.set()
+            counted.saved.append(count)
+            counted.bell.set()
         return await append(live, events, **more)
 
     async def asked(session: Session, checking: int) -> list[Command]:
-        found.asked += 1
+        counted.asked += 1
         return await commands(session, checking)
 
     monkeypatch.setattr(engine.sessions, "append", appended)
     monkeypatch.setattr(engine.policy, "commands", asked)
-    return found
+    return counted
 
 
 async def test_the_checks_of_an_answer_are_few_batches_and_few_walks(
     monkeypatch: pytest.MonkeyPatch, start_engine: StartEngine
 ) -> None:
     engine = await start_engine(scenario=many(250))
-    one = held(engine)
-    one.go.set()
-    found = counted(engine, monkeypatch)
+    item = held(engine)
+    item.go.set()
+    matches = counted(engine, monkeypatch)
     session_id = await create_session(engine, [TOOL])
     await engine.runner.prompt(session_id, "go")
     session = await wait_while_running(engine, session_id)
     assert {call.status for call in session.current_calls} == {"waiting"}
-    assert sum(found.saved) == 250
-    assert len(found.saved) <= 2 + 250 // CHECKS_TOGETHER
-    assert found.asked <= 10  # each of them walks over all calls
+    assert sum(matches.saved) == 250
+    assert len(matches.saved) <= 2 + 250 // CHECKS_TOGETHER
+    assert matches.asked <= 10  # each of them walks over all calls
 
 
 async def test_calls_that_a_rule_runs_are_few_walks(
@@ -168,14 +168,14 @@ async def test_calls_that_a_rule_runs_are_few_walks(
     """Those that end together are one walk, and not one each."""
     tool = replace(TOOL, answered_by="mock", config={"result": "so"}, parallel_safe=True)
     engine = await start_engine(scenario=many(250))
-    found = counted(engine, monkeypatch)
+    matches = counted(engine, monkeypatch)
     session_id = await create_session(
         engine, [tool], rules=ALLOW_ALL, max_calls_per_turn=250, max_parallel=16
     )
     await engine.runner.prompt(session_id, "go")
     session = await wait_while_running(engine, session_id)
     assert {call.status for call in session.calls()} == {"done"}
-    assert found.asked <= 125
+    assert matches.asked <= 125
 
 
 @pytest.mark.slow
@@ -184,16 +184,16 @@ async def test_who_ends_a_run_waits_for_one_batch_of_checks_at_most(
     monkeypatch: pytest.MonkeyPatch, ending: str, start_engine: StartEngine
 ) -> None:
     engine = await start_engine(scenario=many(400))
-    one = held(engine)
-    found = counted(engine, monkeypatch)
+    item = held(engine)
+    matches = counted(engine, monkeypatch)
     session_id = await create_session(engine, [TOOL], max_calls_per_answer=400)
     await engine.runner.prompt(session_id, "go")
-    await one.asked(400)
-    one.go.set()
+    await item.asked(400)
+    item.go.set()
     with anyio.fail_after(20):
-        await found.bell.wait()
+        await matches.bell.wait()
         await (engine.runner.stop(session_id) if ending == "stop" else engine.runner.close())
-    assert sum(found.saved) <= 2 * CHECKS_TOGETHER
+    assert sum(matches.saved) <= 2 * CHECKS_TOGETHER
 
 
 @pytest.mark.slow
@@ -213,71 +213,73 @@ async def test_others_get_their_turn_while_checks_begin(tmp_path: Path) -> None:
             turn += 1
 
     async with run_engine(tmp_path, scenario=many(400)) as engine:
-        one = Noting()
-        engine.executors.by_kind = {**engine.executors.by_kind, "mcp": one}
+        noting = Noting()
+        engine.executors.by_kind = {**engine.executors.by_kind, "mcp": noting}
         session_id = await create_session(engine, [TOOL], max_calls_per_answer=400)
         await engine.runner.prompt(session_id, "go")
         watching = asyncio.create_task(others())
-        await one.asked(400)
+        await noting.asked(400)
         watching.cancel()
-        one.go.set()
+        noting.go.set()
         await wait_while_running(engine, session_id)
     assert max(begun_in.count(each) for each in begun_in) <= CHECKS_TOGETHER
 
 
 async def test_what_was_stopped_is_checked_when_the_run_goes_on(engine: Engine) -> None:
-    one = held(engine)
+    item = held(engine)
     session_id = await create_session(engine, [TOOL])
     await engine.runner.prompt(session_id, "Use note")
-    await one.asked(1)
+    await item.asked(1)
     with anyio.fail_after(20):
         await engine.runner.stop(session_id)
-    one.go.set()
+    item.go.set()
     assert not events_of(await engine.log.events(session_id), CallChecked)
     await engine.runner.resume(session_id)
     assert (await wait_while_running(engine, session_id)).state == "waiting"
 
 
 async def test_a_decision_that_waits_for_a_server_holds_nobody_up(engine: Engine) -> None:
-    one = held(engine)
-    one.go.set()
+    item = held(engine)
+    item.go.set()
     session_id = await create_session(engine, [TOOL])
     await engine.runner.prompt(session_id, "Use note")
     (call,) = (await wait_while_running(engine, session_id)).waiting
-    one.go.clear()
+    item.go.clear()
     run = DecisionRequest("run", call.digest)
     deciding = asyncio.create_task(engine.runner.decide(session_id, call.id, run))
-    await one.asked(2)
+    await item.asked(2)
     with anyio.fail_after(20):
         assert await state(engine, session_id) == "waiting"
         await engine.runner.stop(session_id)
-    one.go.set()
+    item.go.set()
     with anyio.fail_after(20), pytest.raises(Refused, match="was stopped"):
         await deciding
     assert not events_of(await engine.log.events(session_id), CallStarted)
 
 
 async def test_of_many_that_wait_one_decides_and_a_changed_one_is_told(engine: Engine) -> None:
-    one = held(engine)
-    one.go.set()
+    item = held(engine)
+    item.go.set()
     session_id = await create_session(engine, [TOOL])
     await engine.runner.prompt(session_id, "Use note")
     (call,) = (await wait_while_running(engine, session_id)).waiting
-    one.code, before = "another", call.digest
+    item.code, before = "another", call.digest
     with pytest.raises(Conflict, match="has changed"):
         await engine.runner.decide(session_id, call.id, DecisionRequest("run", before))
     (call,) = (await wait_while_running(engine, session_id)).waiting
     assert call.digest != before
-    one.go.clear()
+    item.go.clear()
     run = DecisionRequest("run", call.digest)
     deciding = [
         asyncio.create_task(engine.runner.decide(session_id, call.id, run)) for _ in range(5)
     ]
-    await one.asked(7)
-    one.go.set()
+    await item.asked(7)
+    item.go.set()
     with anyio.fail_after(20):
-        told = await asyncio.gather(*deciding, return_exceptions=True)
-    assert sorted(type(each).__name__ for each in told) == ["Conflict"] * 4 + ["NoneType"]
+        base_exceptions = await asyncio.gather(*deciding, return_exceptions=True)
+    assert sorted(type(each).__name__ for each in base_exceptions) == ["Conflict"] * 4 + [
+        "NoneType"
+    ]
     await wait_while_running(engine, session_id)
     assert len(events_of(await engine.log.events(session_id), CallStarted)) == 1
 
@@ -285,7 +287,7 @@ async def test_of_many_that_wait_one_decides_and_a_changed_one_is_told(engine: E
 async def test_nobody_sees_a_call_wait_that_a_rule_decides(tmp_path: Path) -> None:
     seen: list[str] = []
     async with run_engine(tmp_path) as engine:
-        one = held(engine)
+        item = held(engine)
         session_id = await create_session(engine, [TOOL], rules=ALLOW_ALL)
 
         async def watch() -> None:
@@ -295,9 +297,9 @@ async def test_nobody_sees_a_call_wait_that_a_rule_decides(tmp_path: Path) -> No
                 await anyio.lowlevel.checkpoint()
 
         await engine.runner.prompt(session_id, "Use note")
-        await one.asked(1)
+        await item.asked(1)
         watching = asyncio.create_task(watch())
-        one.go.set()
+        item.go.set()
         with anyio.fail_after(20):
             await wait_for_event(engine, session_id, CallStarted)
         watching.cancel()

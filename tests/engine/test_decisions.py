@@ -139,12 +139,12 @@ def test_what_was_not_shown_whole_is_not_run() -> None:
 
 
 def test_the_loser_is_told_what_holds() -> None:
-    one = session(
+    item = session(
         *begun(), *turn(1, call(0)), checked("1.0"), CallDecided("1.0", "deny", by="rule")
     )
     with pytest.raises(Conflict) as caught:
-        decision_event(one, "1.0", wish("run", "digest"))
-    assert caught.value.outcome == outcome(one.call("1.0"))
+        decision_event(item, "1.0", wish("run", "digest"))
+    assert caught.value.outcome == outcome(item.call("1.0"))
     assert caught.value.outcome["decision"] == "deny"
     assert caught.value.outcome["decided_by"] == "rule"
 

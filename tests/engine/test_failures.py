@@ -101,9 +101,9 @@ async def test_each_fault_is_tried_again_as_the_table_says(tmp_path: Path, profi
             engine.runner.waits = slept.waits
             session = await run_prompt(engine, f"[[fault:{fault}]] hello", asked_profile=profile)
             failure = session.turns[-1].failure
-            said = failure.message if failure is not None else ""
-            if (slept.seconds, session.state) != (seconds, state) or words not in said:
-                wrong.append((fault, slept.seconds, session.state, said))
+            text = failure.message if failure is not None else ""
+            if (slept.seconds, session.state) != (seconds, state) or words not in text:
+                wrong.append((fault, slept.seconds, session.state, text))
             assert [turn.retries for turn in session.turns] == list(range(len(seconds) + 1))
             assert [turn.dropped for turn in session.turns[:-1]] == [True] * len(seconds)
             for turn in session.turns:
@@ -376,18 +376,18 @@ async def test_what_was_not_obeyed_is_said_right_before_the_end(
         await engine.runner.prompt(session_id, "hello")
         session = await wait_while_running(engine, session_id)
         assert session.turns[0].request.choice == ToolChoice("required")
-        log = [one.event for one in await engine.log.events(session_id)]
+        log = [event.event for event in await engine.log.events(session_id)]
         place = next(i for i, event in enumerate(log) if isinstance(event, ResponseEnded))
-        said = Warned("choice_ignored", "tool_choice is required, but the model made no call.")
-        assert log[place - 1] == said
+        warned = Warned("choice_ignored", "tool_choice is required, but the model made no call.")
+        assert log[place - 1] == warned
         end = log[place]
         assert isinstance(end, ResponseEnded)
         assert end.cost is None
 
 
-@pytest.mark.parametrize(("told", "cost"), [(b"", 0.25), (b',"cost":0.5', 0.5)])
+@pytest.mark.parametrize(("answer", "cost"), [(b"", 0.25), (b',"cost":0.5', 0.5)])
 async def test_a_cost_is_the_providers_word_or_our_list(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: bytes, cost: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes, cost: float
 ) -> None:
     def quarter(profile: Profile, model: str, usage: Usage) -> float | None:
         assert (profile.name, model, usage.input_tokens) == ("p", "m", 7)
@@ -396,7 +396,7 @@ async def test_a_cost_is_the_providers_word_or_our_list(
     monkeypatch.setattr(responses, "cost", quarter)
     body = (
         b'{"choices":[{"index":0,"message":{"content":"Hi"},"finish_reason":"stop"}],'
-        b'"usage":{"prompt_tokens":7,"completion_tokens":2' + told + b"}}"
+        b'"usage":{"prompt_tokens":7,"completion_tokens":2' + answer + b"}}"
     )
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
     async with run_engine(tmp_path) as engine, serving(head + body) as it:

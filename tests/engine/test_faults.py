@@ -108,8 +108,8 @@ def interrupted(words: str, faults: str, **more: object) -> Row:
 
 def done(words: str, faults: str, **more: object) -> Row:
     """A whole answer with its one call, which waits for a user."""
-    told = {"calls": 1, "sound": True, "problem": "", **more}
-    return Row(words, faults, "waiting", **told)  # type: ignore[arg-type]
+    answer = {"calls": 1, "sound": True, "problem": "", **more}
+    return Row(words, faults, "waiting", **answer)  # type: ignore[arg-type]
 
 
 def needs_you(words: str, faults: str, problem: str, **more: object) -> Row:
@@ -309,15 +309,19 @@ async def fallen_silent(
         async with engine.sessions.holding(session_id) as live:
             if live.session.state != "running":
                 return
-        kept = b"".join(chunk.data for chunk in await engine.log.chunks(session_id))
+        stored_data = b"".join(chunk.data for chunk in await engine.log.chunks(session_id))
         match fault.name:
-            case "pings-forever" if kept:  # the signs of life keep coming by the loop's clock
+            case "pings-forever" if (
+                stored_data
+            ):  # the signs of life keep coming by the loop's clock
                 clock.ahead_s += (ALIVE_FACTOR + 1) * idle_s
             case "stall-headers" if sent and sent[0].request:
                 push(idle_s + 1)
-            case "http-500-stall" if kept:
+            case "http-500-stall" if stored_data:
                 push(idle_s + 1)
-            case "stall-after-N" | "open-after-done" if kept and kept == sent[0].answer:
+            case "stall-after-N" | "open-after-done" if (
+                stored_data and stored_data == sent[0].answer
+            ):
                 push(idle_s + 1)
         await engine.sessions.wait(engine.sessions.position, engine.sessions.list_version, 0.02)
     raise AssertionError(f"{fault.name} does not end")
@@ -335,8 +339,10 @@ def differences(row: Row, protocol: str, session: Session) -> list[str]:
         wrong.append(f"{session.state} {failure}")
     if row.calls is not None and len(calls) != row.calls:
         wrong.append(f"{len(calls)} calls")
-    if row.sound and not all((one.name, arguments_of(one)) == ("calculator", SUM) for one in calls):
-        wrong.append(f"calls {[(one.name, one.raw[:60]) for one in calls]}")
+    if row.sound and not all(
+        (call.name, arguments_of(call)) == ("calculator", SUM) for call in calls
+    ):
+        wrong.append(f"calls {[(call.name, call.raw[:60]) for call in calls]}")
     if row.problem is not None and problem not in (row.problem.split() or [""]):
         wrong.append(f"problem {problem!r}")
     if not turn.text.startswith(row.kept):
@@ -407,12 +413,12 @@ async def test_each_fault_ends_as_people_expect(
         async def judge(fault: FaultRow, session_id: str) -> None:
             session = await wait_while_running(engine, session_id)
             whole, packed = fault.name not in SHORTER, "content-encoding" in fault.headers
-            found = differences(rows[fault.name], protocol, session)
-            found += await boundary.wrongly_kept(
+            matches = differences(rows[fault.name], protocol, session)
+            matches += await boundary.wrongly_kept(
                 engine, session.id, whole=whole, seen=fault.raw is None and not packed
             )
-            if found:
-                wrong[fault.name] = found
+            if matches:
+                wrong[fault.name] = matches
 
         loud = [fault for fault in cases if fault.name not in SILENT]
         for place in range(0, len(loud), TOGETHER):
@@ -427,4 +433,4 @@ async def test_each_fault_ends_as_people_expect(
                 await fallen_silent(engine, session_id, fault, boundary.exchanges, push)
                 await judge(fault, session_id)
     assert caplog.messages == [], "what broke off looks like an answer that was interrupted"
-    assert wrong == {}, "\n".join(f"{name}: {found}" for name, found in wrong.items())
+    assert wrong == {}, "\n".join(f"{name}: {matches}" for name, matches in wrong.items())

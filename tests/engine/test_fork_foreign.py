@@ -45,8 +45,8 @@ def with_lines(data: bytes, more: Sequence[dict[str, Any]]) -> bytes:
     rows = data.decode().splitlines()
     events = [row for row in rows if '"kind": "' in row]
     behind = rows[1 + len(events) :]
-    for number, one in enumerate(more, len(events) + 1):
-        events.append(json.dumps({"seq": number, "at_ms": AT_MS, **one}))
+    for number, item in enumerate(more, len(events) + 1):
+        events.append(json.dumps({"seq": number, "at_ms": AT_MS, **item}))
     return ("\n".join([rows[0], *events, *behind]) + "\n").encode()
 
 
@@ -90,8 +90,8 @@ async def test_no_call_of_a_file_runs_by_its_own_word(
     data, _ = hostile(tmp_path, "http://127.0.0.1:9")
     async with effects.running(tmp_path) as engine:
         await engine.rules.put("", [Rule("boom", "run")], ())
-        brought = await import_session(engine, with_lines(data, more))
-        child = await fork(engine, brought, ForkPlace(), go=False)
+        imported_text = await import_session(engine, with_lines(data, more))
+        child = await fork(engine, imported_text, ForkPlace(), go=False)
         halted = await now(engine, child)
         assert halted.state in ("interrupted", "paused")
         await engine.runner.resume(child)
@@ -121,19 +121,19 @@ async def test_nor_where_its_turn_stands_at_the_end_only_later(tmp_path: Path) -
 @pytest.mark.parametrize("stopped", [False, True])
 async def test_a_rule_decides_no_call_of_the_copied_part(stopped: bool, engine: Engine) -> None:
     """Whatever its times: a file may write them as it likes."""
-    one = await run_prompt(engine, "What is 17 * 23?", "calculator")
-    rows = [json.loads(row) for row in (await exported(engine, one.id)).splitlines()]
+    item = await run_prompt(engine, "What is 17 * 23?", "calculator")
+    rows = [json.loads(row) for row in (await exported(engine, item.id)).splitlines()]
     for row in rows:
         if "at_ms" in row and "kind" in row:
             row["at_ms"] = AT_MS
     data = "\n".join(json.dumps(row) for row in rows).encode()
-    brought = await import_session(engine, with_lines(data, [STOPPED] if stopped else []))
+    imported_text = await import_session(engine, with_lines(data, [STOPPED] if stopped else []))
     if stopped:
-        await engine.runner.stop(one.id)
-    tools = settings_of(one).tools
+        await engine.runner.stop(item.id)
+    tools = settings_of(item).tools
     await engine.rules.put("", [Rule("calculator", "run")], tools)
-    for settings in (None, replace(harmless(engine, settings_of(one)), tools=tools)):
-        for session_id in (one.id, brought):
+    for settings in (None, replace(harmless(engine, settings_of(item)), tools=tools)):
+        for session_id in (item.id, imported_text):
             child = await fork(engine, session_id, ForkPlace(), settings=settings)
             if stopped:
                 await engine.runner.resume(child)
@@ -147,8 +147,8 @@ async def test_a_prompt_after_a_stopped_fork_tells_that_its_calls_did_not_run(
     data, _ = hostile(tmp_path, "http://127.0.0.1:9")
     effects = Effects()
     async with effects.running(tmp_path) as engine:
-        brought = await import_session(engine, with_lines(data, [RUN, STOPPED]))
-        child = await fork(engine, brought, ForkPlace())
+        imported_text = await import_session(engine, with_lines(data, [RUN, STOPPED]))
+        child = await fork(engine, imported_text, ForkPlace())
         assert (await now(engine, child)).state == "interrupted"
         await engine.runner.prompt(child, "Go on.")
         session = await wait_while_running(engine, child)
@@ -172,12 +172,12 @@ async def test_one_decision_is_one_run(tmp_path: Path) -> None:
         await engine.runner.decide(parent, second.id, DecisionRequest("run", old))
         await engine.runner.stop(parent)
         child = await fork(engine, parent, ForkPlace())
-        for one in (child, parent):
-            await engine.runner.resume(one)
-            card = (await wait_while_running(engine, one)).call(first.id).digest
-            await engine.runner.decide(one, first.id, DecisionRequest("deny", card))
-            await wait_while_running(engine, one)
-        assert [one.session for one in effects.ran] == [parent]
+        for text in (child, parent):
+            await engine.runner.resume(text)
+            card = (await wait_while_running(engine, text)).call(first.id).digest
+            await engine.runner.decide(text, first.id, DecisionRequest("deny", card))
+            await wait_while_running(engine, text)
+        assert [invocation.session for invocation in effects.ran] == [parent]
         stands = (await now(engine, child)).call(second.id)
         assert (stands.status, stands.decided) == ("waiting", None)
         assert stands.digest not in ("", old)
@@ -208,15 +208,15 @@ async def test_no_cut_loses_the_mark_of_a_stranger(
     data, _ = hostile(tmp_path, "http://127.0.0.1:9")
     forged = {**FORKED, "foreign": True, "parent_seq": 0}
     engine = await start_engine()
-    brought = await import_session(engine, with_lines(data, [RUN, STOPPED, forged]))
-    first = await fork(engine, brought, ForkPlace(), go=False)
+    imported_text = await import_session(engine, with_lines(data, [RUN, STOPPED, forged]))
+    first = await fork(engine, imported_text, ForkPlace(), go=False)
     for seq in range(1, (await now(engine, first)).seq + 1):
         second = await fork(engine, first, ForkPlace(seq=seq), go=False)
         end = (await now(engine, second)).seq
         for place in {1, seq, seq + 1, end - 1, end}:
             third = await fork(engine, second, ForkPlace(seq=min(place, end)), go=False)
-            for one in (second, third):
-                session = await now(engine, one)
+            for text in (second, third):
+                session = await now(engine, text)
                 settings = settings_of(session)
                 assert settings.profile in engine.profiles()
                 assert (settings.tools, settings.extra) == ((), {})
@@ -227,8 +227,8 @@ async def test_no_cut_loses_the_mark_of_a_stranger(
 async def test_play_takes_over_no_more_of_a_stranger_than_a_fork_does(
     generations: int, engine: Engine
 ) -> None:
-    one = await run_prompt(engine, "What is 17 * 23?", "calculator", rules=ALLOW_ALL)
-    rows = [json.loads(row) for row in (await exported(engine, one.id)).splitlines()]
+    session = await run_prompt(engine, "What is 17 * 23?", "calculator", rules=ALLOW_ALL)
+    rows = [json.loads(row) for row in (await exported(engine, session.id)).splitlines()]
     settings = next(row["settings"] for row in rows if row.get("kind") == "session_started")
     settings["limits"]["max_turns"] = 1_000_000
     settings["extra"] = {"mcp_servers": [{"type": "url", "url": "https://evil.example/"}]}
@@ -237,14 +237,16 @@ async def test_play_takes_over_no_more_of_a_stranger_than_a_fork_does(
     place = await import_session(engine, with_lines(data, []))
     for _ in range(generations):
         place = await fork(engine, place, ForkPlace(), go=False)
-    taken = settings_of(await now(engine, await fork(engine, place, ForkPlace(turn=1), go=False)))
+    accepted = settings_of(
+        await now(engine, await fork(engine, place, ForkPlace(turn=1), go=False))
+    )
     played = settings_of(await now(engine, await play(engine, place, "0")))
-    for had in (taken, played):
+    for had in (accepted, played):
         assert (had.tools, dict(had.extra)) == ((), {})
         assert had.params == {"top_p": 0.5}
         assert had.limits == Limits()
     assert played.profile.recorded == place
-    own = settings_of(await now(engine, await play(engine, one.id, "0")))
+    own = settings_of(await now(engine, await play(engine, session.id, "0")))
     assert [tool.name for tool in own.tools] == ["calculator"]
 
 
@@ -253,8 +255,8 @@ async def test_nothing_of_a_copied_part_begins_before_continue(
 ) -> None:
     data, _ = hostile(tmp_path, "http://127.0.0.1:9")
     engine = await start_engine()
-    brought = await import_session(engine, with_lines(data, [RUN, STOPPED]))
-    child = await fork(engine, brought, ForkPlace())
+    imported_text = await import_session(engine, with_lines(data, [RUN, STOPPED]))
+    child = await fork(engine, imported_text, ForkPlace())
     await engine.runner.advance(child)
     mark = (await now(engine, child)).forks[-1][0]
     after = await engine.log.events(child, mark)

@@ -67,13 +67,13 @@ async def story(engine: Engine, profile: str) -> Session:
 
 async def bodies(engine: Engine, session_id: str) -> list[str]:
     log = await engine.log.events(session_id)
-    return [one.event.body for one in log if isinstance(one.event, RequestSent)]
+    return [logged.event.body for logged in log if isinstance(logged.event, RequestSent)]
 
 
 def messages(body: str) -> list[str]:
     """The text of each message of a request, as it stands in its bytes."""
     quoted = Quoted(body)
-    name = next(one for one in ("messages", "input", "contents") if quoted.member(one))
+    name = next(literal for literal in ("messages", "input", "contents") if quoted.member(literal))
     texts = (quoted.member(name, place) for place in itertools.count())
     return list(itertools.takewhile(bool, texts))
 
@@ -116,8 +116,10 @@ async def check(
     shared = sum(turn.seq < seq for turn in child.turns)
     own = {row[1] for row in (await rows(engine, child_id))["chunks"]}
     assert own == {turn.number for turn in child.turns[shared:]}
-    theirs = [one for one in await engine.log.chunks(parent_id) if one.recording <= shared]
-    assert [one for one in await engine.log.chunks(child_id) if one.recording <= shared] == theirs
+    theirs = [chunk for chunk in await engine.log.chunks(parent_id) if chunk.recording <= shared]
+    assert [
+        chunk for chunk in await engine.log.chunks(child_id) if chunk.recording <= shared
+    ] == theirs
     parents = (await engine.log.events(parent_id))[: forked.parent_seq]
     assert (await engine.log.events(child_id))[: forked.parent_seq] == parents
     again = await bodies(engine, child_id)
@@ -131,9 +133,9 @@ async def check_each_event(engine: Engine, parent: Session, sent: Sequence[str])
     """That a fork after any event asks what the parent asked next, where it asks."""
     log, asks = await engine.log.opening(parent.id), 0
     for seq in range(1, parent.seq + 1):
-        made = cut(log, parent.id, seq)
-        session = begun(log, made, [made.forked()])
-        assert made.seq <= seq
+        result = cut(log, parent.id, seq)
+        session = begun(log, result, [result.forked()])
+        assert result.seq <= seq
         for command in next_commands(session):
             if isinstance(command, SendRequest):
                 body = engine.client.prepare(session, command.choice).sent.body
@@ -167,10 +169,10 @@ async def test_whatever_the_place_the_bytes_go_on_and_the_parent_stays(
     answer = DecisionRequest("answer", text="Snow.")
     child = await fork(engine, parent.id, ForkPlace(call=third), asked=answer)
     await wait_while_running(engine, child)
-    kept, told = await rows(engine, child), await bodies(engine, child)
+    stored_data, outputs = await rows(engine, child), await bodies(engine, child)
     grandchild = await fork(engine, child, ForkPlace(turn=4))
-    await check(engine, child, grandchild, told, kept)
-    assert (await bodies(engine, grandchild))[3] == told[3]
+    await check(engine, child, grandchild, outputs, stored_data)
+    assert (await bodies(engine, grandchild))[3] == outputs[3]
     assert await rows(engine, parent.id) == before
 
 
@@ -198,14 +200,14 @@ async def test_a_fork_is_found_by_the_tools_that_were_called_before_its_place(
 
 async def called(engine: Engine) -> set[str]:
     """The sessions that a search for `tool:get_weather` finds."""
-    found = await search(engine.database.path, parse_query("tool:get_weather"), 9)
-    return {one.session.id for one in found.hits}
+    search_result = await search(engine.database.path, parse_query("tool:get_weather"), 9)
+    return {hit.session.id for hit in search_result.hits}
 
 
 async def differences(engine: Engine) -> list[Difference]:
-    found: list[Difference] = []
-    await verify(engine.database, found.append)
-    return found
+    differences: list[Difference] = []
+    await verify(engine.database, differences.append)
+    return differences
 
 
 async def test_the_wire_is_read_in_portions_of_any_size(

@@ -34,8 +34,8 @@ BETWEEN = ForkPlace(seq=-1)
 
 @pytest.fixture(scope="module")
 async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
-    async with run_engine(tmp_path_factory.mktemp("forking")) as one:
-        yield one
+    async with run_engine(tmp_path_factory.mktemp("forking")) as engine:
+        yield engine
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +46,11 @@ async def parent(engine: Engine) -> Session:
 
 async def bodies(engine: Engine, session_id: str) -> list[str]:
     log = await engine.log.events(session_id)
-    return [one.event.body for one in log if isinstance(one.event, RequestSent)]
+    return [logged.event.body for logged in log if isinstance(logged.event, RequestSent)]
 
 
 async def kept(engine: Engine, session_id: str) -> Any:
-    log = [logged_data(one) for one in await engine.log.events(session_id)]
+    log = [logged_data(event) for event in await engine.log.events(session_id)]
     return log, await engine.log.chunks(session_id)
 
 
@@ -123,7 +123,7 @@ async def test_a_call_is_open_to_a_person_alone(engine: Engine, parent: Session)
     assert call.digest != old.digest
     with pytest.raises(Conflict, match="out of date"):
         await engine.runner.decide(child.id, call.id, DecisionRequest("run", old.digest))
-    keys = [idempotency_key(one, call.id, call.arguments) for one in (parent.id, child.id)]
+    keys = [idempotency_key(text, call.id, call.arguments) for text in (parent.id, child.id)]
     assert keys[0] != keys[1]
     # From here on the fork's own rules decide what comes.
     await engine.runner.decide(
@@ -148,7 +148,7 @@ async def test_nothing_is_sent_or_run_before_continue(
     child = await wait_while_running(engine, await fork(engine, parent.id, place, go=False, **more))
     assert (child.state, child.paused) == ("paused", "fork")
     log = await engine.log.events(child.id, child.forks[-1][0])
-    assert not any(isinstance(one.event, RequestSent | CallStarted) for one in log)
+    assert not any(isinstance(logged.event, RequestSent | CallStarted) for logged in log)
     await engine.runner.resume(child.id)
     assert (await wait_while_running(engine, child.id)).state in ("idle", "waiting")
 
@@ -160,9 +160,12 @@ async def test_alternatives_to_one_call_go_on_by_themselves(
         DecisionRequest("answer", text="Frogs."),
         DecisionRequest("answer", text="No.", is_error=True),
     ]
-    made = await what_if(engine, parent.id, CALL.call, answers)
-    told = [(await wait_while_running(engine, one)).call(CALL.call).result for one in made]
-    assert [(one.text, one.is_error) for one in told if one] == [("Frogs.", False), ("No.", True)]
+    outputs = await what_if(engine, parent.id, CALL.call, answers)
+    results = [(await wait_while_running(engine, text)).call(CALL.call).result for text in outputs]
+    assert [(result.text, result.is_error) for result in results if result] == [
+        ("Frogs.", False),
+        ("No.", True),
+    ]
 
 
 async def test_alternatives_are_made_all_or_none(
@@ -185,8 +188,8 @@ async def test_alternatives_are_made_all_or_none(
     monkeypatch.setattr(engine.runner, "decide", once)
     with pytest.raises(Conflict, match="Not now"):
         await what_if(engine, parent.id, CALL.call, [answers[0]] * 3)
-    for made in await ids(engine) - before:
-        async with engine.sessions.holding(made) as live:
+    for output in await ids(engine) - before:
+        async with engine.sessions.holding(output) as live:
             assert live.deleted
 
 
@@ -198,8 +201,8 @@ async def test_the_parent_may_be_at_work_stopped_or_cut(tmp_path: Path) -> None:
         async with asyncio.timeout(40):
             await effects.begun.acquire()
         children = [await fork(engine, parent, ForkPlace(), asked=None) for _ in range(2)]
-        for one in children:  # the call that runs there is open here; nobody runs it twice
-            child = await wait_while_running(engine, one)
+        for text in children:  # the call that runs there is open here; nobody runs it twice
+            child = await wait_while_running(engine, text)
             assert [call.status for call in child.calls()] == ["waiting"]
         assert (await halted(engine, parent)).state == "running"
         await engine.runner.stop(parent)
@@ -218,7 +221,7 @@ async def test_the_parent_may_be_at_work_stopped_or_cut(tmp_path: Path) -> None:
         child = await wait_while_running(
             engine, await fork(engine, cut_short, ForkPlace(call=call.id), asked=asked)
         )
-        assert [one.arguments for one in effects.ran[count:]] == ['{"text": "again"}']
+        assert [invocation.arguments for invocation in effects.ran[count:]] == ['{"text": "again"}']
         assert child.call(call.id).attempt == 1
         assert next((await halted(engine, cut_short)).calls()).status == "interrupted"
 
@@ -255,9 +258,11 @@ async def test_what_is_shared_outlives_the_parent(start_engine: StartEngine) -> 
     parent = await run_prompt(engine, "Weather in Paris?", "get_weather", rules=ALLOW_ALL)
     child = await wait_while_running(engine, await fork(engine, parent.id, ForkPlace(turn=2)))
     grandchild = await wait_while_running(engine, await fork(engine, child.id, ForkPlace(turn=2)))
-    before = {one: await kept(engine, one) for one in (child.id, grandchild.id)}
+    before = {text: await kept(engine, text) for text in (child.id, grandchild.id)}
     for gone in (parent.id, child.id):
         await engine.runner.delete(gone)
         await purge(engine, [gone])
     assert await kept(engine, grandchild.id) == before[grandchild.id]
-    assert [one.id for one in await family(engine.database, grandchild.id)] == [grandchild.id]
+    assert [relative.id for relative in await family(engine.database, grandchild.id)] == [
+        grandchild.id
+    ]

@@ -32,14 +32,17 @@ def test_a_broken_frame_is_gone_through_once_however_many_texts_it_may_go_on_wit
     for index in range(50):
         held.add_event(PartStarted(index, "text", "", ""), 0, 0, 0)
         held.add_event(PartDelta(index, f"{index} {SECRET[:10]}"), 0, 0, 0)
-    said = f"{SECRET[10:]} and {SECRET}"
-    value: Any = {"text": said, "content": "and so on"}
+    message = f"{SECRET[10:]} and {SECRET}"
+    value: Any = {"text": message, "content": "and so on"}
     held.add_bytes(f"data: {json.dumps(value)[:-1]}".encode(), 0)
     held.break_off(0)
     for index in range(50):
-        said = f"{index} {SECRET[:10]}"
+        message = f"{index} {SECRET[:10]}"
         held.add_event(
-            PartEnded(index, text=said, name="", provider_id="", meta={}, complete=False), 0, 0, 0
+            PartEnded(index, text=message, name="", provider_id="", meta={}, complete=False),
+            0,
+            0,
+            0,
         )
     released = held.release(held.size)
     data = b"".join(chunk.data for chunk in released.chunks)

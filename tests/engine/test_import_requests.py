@@ -53,8 +53,8 @@ async def test_a_request_is_kept_and_goes_on_as_a_fork_without_its_tools(
 
 
 async def test_an_archive_brings_its_bytes_and_no_key(start_engine: StartEngine) -> None:
-    said = {"message": {"content": f"Hi {KEY}"}, "finish_reason": "stop", "index": 0}
-    answer = json.dumps({"choices": [said]})
+    data = {"message": {"content": f"Hi {KEY}"}, "finish_reason": "stop", "index": 0}
+    answer = json.dumps({"choices": [data]})
     entry: dict[str, Any] = {
         "request": {
             "url": f"https://x/v1/chat/completions?key={KEY}",
@@ -88,13 +88,13 @@ async def test_a_request_of_an_agent_is_kept_forked_and_exported(engine: Engine)
     assert same("anthropic", sent) == same("anthropic", CLAUDE_CODE)
     again = await import_session(engine, EXPORTS["jsonl"].write(whole).data)
     copy = await export_session.read_bundle(engine, again)
-    assert [one.event for one in copy.log] == [one.event for one in whole.log]
+    assert [logged.event for logged in copy.log] == [item.event for item in whole.log]
     child = await fork(engine, again, ForkPlace(), go=False)
     own = (await export_session.read_bundle(engine, child)).session
     sent = json.loads(encode_request(own, "anthropic", None).body)
     assert sent["system"] == CLAUDE_CODE["system"]
-    said = [one["role"] for one in sent["messages"]]
-    assert said == [one["role"] for one in CLAUDE_CODE["messages"]]
+    lines = [message["role"] for message in sent["messages"]]
+    assert lines == [message["role"] for message in CLAUDE_CODE["messages"]]
     assert sent["messages"][0] == CLAUDE_CODE["messages"][0]
     assert "tools" not in sent
     edited = await fork(engine, again, ForkPlace(prompt=4), text="Plan mode is on.", go=False)
@@ -115,6 +115,6 @@ async def test_a_brought_request_is_exported_for_others(
         )
     chat = json.loads(EXPORTS["openai"].write(whole).data)
     claude = EXPORTS["anthropic"].write(whole)
-    assert [one["role"] for one in chat["messages"]][-1] in ("system", "user")
+    assert [message["role"] for message in chat["messages"]][-1] in ("system", "user")
     assert json.loads(claude.data)["messages"][0]["role"] == "user"
     assert any("seed" in note for note in claude.notes) == ("seed" in body)

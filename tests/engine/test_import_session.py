@@ -66,9 +66,9 @@ async def exported(engine: Engine, session_id: str) -> bytes:
 async def test_what_was_brought_is_exported_as_it_came(profile: str, engine: Engine) -> None:
     tools = ("get_weather", "calculator")
     more: dict[str, Any] = {"asked_profile": profile, "rules": ALLOW_ALL}
-    one = await run_prompt(engine, "Weather in Paris?", *tools, **more)
-    child = await wait_while_running(engine, await fork(engine, one.id, ForkPlace(turn=2)))
-    for session_id in (one.id, child.id):
+    session = await run_prompt(engine, "Weather in Paris?", *tools, **more)
+    child = await wait_while_running(engine, await fork(engine, session.id, ForkPlace(turn=2)))
+    for session_id in (session.id, child.id):
         data = await exported(engine, session_id)
         again = await import_session(engine, data)
         assert again != session_id
@@ -80,21 +80,23 @@ async def test_what_was_brought_is_exported_as_it_came(profile: str, engine: Eng
     "fault", ["cut-mid-args", "http-500", "invalid-utf8", "args-lone-surrogate"]
 )
 async def test_faults_come_back_too(fault: str, engine: Engine) -> None:
-    one = await run_prompt(engine, f"/fault {fault} What is 17 * 23?", "calculator", max_retries=0)
-    data = await exported(engine, one.id)
+    session = await run_prompt(
+        engine, f"/fault {fault} What is 17 * 23?", "calculator", max_retries=0
+    )
+    data = await exported(engine, session.id)
     again = await import_session(engine, data)
     assert lines(await exported(engine, again)) == lines(data)
 
 
 async def test_a_bad_line_leaves_nothing(engine: Engine) -> None:
-    one = await run_prompt(engine, "hello")
-    data = await exported(engine, one.id)
+    session = await run_prompt(engine, "hello")
+    data = await exported(engine, session.id)
     with pytest.raises(BadInput, match="Line 3 "):
         await import_session(engine, data.replace(b'"seq": 2', b'"seq": 9', 1))
     for table in ("sessions", "events", "chunks", "recordings"):
         column = "id" if table == "sessions" else "session"
         rows = await engine.database.rows(f"SELECT DISTINCT {column} FROM {table}")
-        assert {row[0] for row in rows} <= {one.id}
+        assert {row[0] for row in rows} <= {session.id}
 
 
 def hostile(tmp_path: Path, url: str) -> tuple[bytes, Path]:
@@ -219,11 +221,11 @@ async def test_a_fork_takes_no_parameters_that_setup_has_no_word_for(
 
 
 @pytest.mark.parametrize(
-    ("most", "told"),
+    ("most", "output"),
     [("MOST_TURNS", "more than 1 requests"), ("MOST_FORKS", "forked more than 1 times")],
 )
 async def test_what_takes_long_to_fold_is_refused_at_its_line(
-    monkeypatch: pytest.MonkeyPatch, most: str, told: str, start_engine: StartEngine
+    monkeypatch: pytest.MonkeyPatch, most: str, output: str, start_engine: StartEngine
 ) -> None:
     """And not when all of it was folded: the line after it is not even looked at."""
     log = Log().start().prompt()
@@ -232,7 +234,7 @@ async def test_what_takes_long_to_fold_is_refused_at_its_line(
     data = write_session(SessionBundle(log.session(), "T", log.events)).data + b"no JSON"
     monkeypatch.setattr(f"playground.exchange.requests_import.{most}", 1)
     engine = await start_engine()
-    with pytest.raises(BadInput, match=rf"Line \d+ .*{told} is not imported"):
+    with pytest.raises(BadInput, match=rf"Line \d+ .*{output} is not imported"):
         await import_session(engine, data)
 
 
@@ -261,9 +263,9 @@ def eventful() -> Log:
 
 async def stale_rows(engine: Engine) -> list[Difference]:
     """What `verify` says of the list and the logs; of bytes there are none here."""
-    found: list[Difference] = []
-    await verify(engine.database, found.append)
-    return [one for one in found if not one.recording]
+    differences: list[Difference] = []
+    await verify(engine.database, differences.append)
+    return [difference for difference in differences if not difference.recording]
 
 
 async def test_a_session_that_was_cut_anywhere_is_at_rest(tmp_path: Path) -> None:

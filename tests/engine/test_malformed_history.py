@@ -132,11 +132,11 @@ async def test_a_refusal_of_the_history_says_which_turn_may_be_the_cause(tmp_pat
         closed = await engine.log.recordings(session_id)
     assert session.turns[1].failure is not None
     assert LLAMA_CPP in session.turns[1].failure.message
-    (told,) = [each for each in events_of(log, Warned) if each.code == "history_refused"]
-    assert told.message.startswith(
+    (output,) = [each for each in events_of(log, Warned) if each.code == "history_refused"]
+    assert output.message.startswith(
         "The cause may be turn 1: the arguments of get_weather there are not a JSON object. Line 1"
     )
-    assert told.message.endswith("fork before that turn if the provider still refuses.")
+    assert output.message.endswith("fork before that turn if the provider still refuses.")
     assert check_session(session_id, log, chunks, closed).differences == []
 
 

@@ -31,7 +31,7 @@ async def left(engine: Engine, session_id: str) -> dict[str, int]:
 
 async def found(engine: Engine, text: str) -> list[str]:
     return [
-        one.session.id for one in (await search(engine.database.path, parse_query(text), 9)).hits
+        hit.session.id for hit in (await search(engine.database.path, parse_query(text), 9)).hits
     ]
 
 
@@ -46,27 +46,27 @@ async def sound(engine: Engine) -> None:
 
 
 async def test_marks_are_kept_and_shown(engine: Engine) -> None:
-    one = (await run_prompt(engine, "What is 2 + 2?")).id
+    text = (await run_prompt(engine, "What is 2 + 2?")).id
     other = (await run_prompt(engine, "And 3 + 3?")).id
-    await manage_sessions.pin(engine, one, on=True)
-    assert [row.id for row in await engine.log.pinned()] == [one]
-    assert await manage_sessions.tag(engine, one, [" b  c ", "a", "a", " "]) == ("a", "b c")
+    await manage_sessions.pin(engine, text, on=True)
+    assert [row.id for row in await engine.log.pinned()] == [text]
+    assert await manage_sessions.tag(engine, text, [" b  c ", "a", "a", " "]) == ("a", "b c")
     await manage_sessions.archive(engine, other, on=True)
-    assert [row.id for row in await engine.log.summaries()] == [one]
+    assert [row.id for row in await engine.log.summaries()] == [text]
     (row,) = await engine.log.pinned()
     assert (row.pinned, row.archived, row.tags) == (True, False, ("a", "b c"))
-    async with engine.sessions.holding(one) as live:
+    async with engine.sessions.holding(text) as live:
         assert (live.pinned, live.tags) == (True, ("a", "b c"))
-    await manage_sessions.pin(engine, one, on=False)
+    await manage_sessions.pin(engine, text, on=False)
     await manage_sessions.archive(engine, other, on=False)
     assert await engine.log.pinned() == []
-    assert [row.id for row in await engine.log.summaries()] == [other, one]
+    assert [row.id for row in await engine.log.summaries()] == [other, text]
     last = (await engine.log.summaries(limit=1))[0]
     later = await engine.log.summaries(after=(last.updated_ms, last.id))
-    assert [row.id for row in later] == [one]
+    assert [row.id for row in later] == [text]
     for tags in (["x" * 41], ["\x00"], [str(n) for n in range(21)]):
         with pytest.raises(BadInput, match="tag"):
-            await manage_sessions.tag(engine, one, tags)
+            await manage_sessions.tag(engine, text, tags)
     with pytest.raises(NotFound):
         await manage_sessions.pin(engine, "nobody", on=True)
 
@@ -76,8 +76,8 @@ async def test_a_purged_session_is_gone_and_its_fork_has_all(engine: Engine) -> 
     place = ForkPlace(seq=parent.seq)
     child = await fork(engine, parent.id, place, title="child")
     second = await fork(engine, child, place, title="second")
-    for one in (parent.id, child):
-        await engine.rules.add(one, Rule("calculator", "run", here=one), ())
+    for text in (parent.id, child):
+        await engine.rules.add(text, Rule("calculator", "run", here=text), ())
     assert {"rules"} <= {*await left(engine, parent.id)}
     bytes_before = await engine.log.chunks(child)
     assert bytes_before
@@ -89,13 +89,13 @@ async def test_a_purged_session_is_gone_and_its_fork_has_all(engine: Engine) -> 
     assert await manage_sessions.bin_of(engine) == [parent.id]
     await manage_sessions.purge(engine, [parent.id])
     assert await left(engine, parent.id) == {}
-    assert [len(engine.rules.of(one)) for one in (parent.id, child)] == [0, 1]
+    assert [len(engine.rules.of(text)) for text in (parent.id, child)] == [0, 1]
     assert not (engine.files / parent.id).exists()
     with pytest.raises(NotFound):
         async with engine.sessions.holding(parent.id):
             pass
-    for one in (child, second):
-        assert await engine.log.chunks(one) == bytes_before
+    for text in (child, second):
+        assert await engine.log.chunks(text) == bytes_before
     assert parent.id not in await found(engine, "2")
     assert set(await found(engine, "2")) == {child, second}
     await sound(engine)
@@ -104,7 +104,7 @@ async def test_a_purged_session_is_gone_and_its_fork_has_all(engine: Engine) -> 
     assert await engine.log.chunks(second) == bytes_before
     await engine.runner.delete(second)
     await manage_sessions.purge(engine, [second])
-    assert [await left(engine, one) for one in (child, second)] == [{}, {}]
+    assert [await left(engine, text) for text in (child, second)] == [{}, {}]
     (chunks,) = await engine.database.rows("SELECT count(*) FROM chunks")
     assert chunks[0] == 0
     now = await size(engine.database)

@@ -59,10 +59,10 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 @pytest.fixture
-async def clients(one: ServerProcess) -> AsyncIterator[list[httpx.AsyncClient]]:
+async def clients(server_process: ServerProcess) -> AsyncIterator[list[httpx.AsyncClient]]:
     """Five scripts, each on connections of its own."""
     async with AsyncExitStack() as opened:
-        yield [await opened.enter_async_context(one.client()) for _ in range(5)]
+        yield [await opened.enter_async_context(server_process.client()) for _ in range(5)]
 
 
 async def noting(client: httpx.AsyncClient, folder: Path) -> tuple[str, Mapping[str, Any]]:
@@ -103,19 +103,19 @@ async def test_of_fifty_mixed_decisions_one_wins_and_the_others_hear_of_it(
         {"call": call["id"], "decision": wish, "digest": call["digest"], "text": wish}
         for wish in wishes
     ]
-    told = await asyncio.gather(
+    lines = await asyncio.gather(
         *(
             post(clients[place % 5], f"/sessions/{session_id}", body)
             for place, body in enumerate(bodies)
         )
     )
-    (winner,) = [body["decision"] for body, (won, _) in zip(bodies, told, strict=True) if won]
-    lost = [outcome for won, outcome in told if not won]
+    (winner,) = [body["decision"] for body, (won, _) in zip(bodies, lines, strict=True) if won]
+    lost = [outcome for won, outcome in lines if not won]
     assert len(lost) == 49
-    assert {(one["call"], one["decision"], one["decided_by"]) for one in lost} == {
+    assert {(item["call"], item["decision"], item["decided_by"]) for item in lost} == {
         (call["id"], winner, "person")
     }
-    assert {one["error"] for one in lost} <= {
+    assert {item["error"] for item in lost} <= {
         "This call was already decided.",
         "This card is out of date. Check the call again.",
     }
@@ -229,7 +229,7 @@ async def test_whatever_happens_meanwhile_a_call_runs_once_or_not(
         await wait_while_running(engine, session.id)
         log = await engine.log.events(session.id)
         decided = events_of(log, CallDecided)
-        runs = sum(one.decision == "run" for one in decided)
+        runs = sum(item.decision == "run" for item in decided)
         assert len(decided) <= 1
         assert len(effects.ran) == len(events_of(log, CallStarted)) <= runs
         assert len(events_of(log, CallEnded)) <= 1
@@ -255,7 +255,7 @@ async def test_whatever_befalls_a_call_that_runs_it_ends_once(tmp_path: Path) ->
             chosen = [put_behind, *chance.sample(all_at_once, 2)] * 2
             chance.shuffle(chosen)
             outcomes = await asyncio.gather(
-                *(one(engine, session) for one in chosen), return_exceptions=True
+                *(item(engine, session) for item in chosen), return_exceptions=True
             )
             for outcome in outcomes:
                 assert outcome is None or isinstance(outcome, POLITE), outcome
@@ -264,9 +264,11 @@ async def test_whatever_befalls_a_call_that_runs_it_ends_once(tmp_path: Path) ->
             log = await engine.log.events(session.id)
             assert len(effects.ran) == len(events_of(log, CallStarted)) == 1
             assert len(events_of(log, CallEnded)) == 1
-            ends = [one.seq for one in log if isinstance(one.event, CallEnded)]
-            assert all(one.seq < ends[0] for one in log if isinstance(one.event, CallExtended))
-            ended = {one.how for one in events_of(log, TaskEnded)}
+            ends = [logged.seq for logged in log if isinstance(logged.event, CallEnded)]
+            assert all(
+                logged.seq < ends[0] for logged in log if isinstance(logged.event, CallExtended)
+            )
+            ended = {item.how for item in events_of(log, TaskEnded)}
             assert len(events_of(log, TaskStarted)) == len(ended) <= 1
             assert ended <= {"stopped by you", "stopped with the run"}
             tasks += len(ended)
@@ -282,8 +284,11 @@ async def test_of_clicks_on_continue_one_goes_on(engine: Engine) -> None:
     await wait_for_event(engine, session_id, CallStarted)
     await engine.runner.stop(session_id)
     clicks = [engine.runner.resume(session_id) for _ in range(10)]
-    told = await asyncio.gather(*clicks, return_exceptions=True)
-    assert (told.count(None), {str(one) for one in told if one}) == (
+    base_exceptions = await asyncio.gather(*clicks, return_exceptions=True)
+    assert (
+        base_exceptions.count(None),
+        {str(base_exception) for base_exception in base_exceptions if base_exception},
+    ) == (
         1,
         {"Nothing is paused here."},
     )
@@ -339,7 +344,7 @@ async def test_a_tool_that_is_edited_meanwhile_runs_as_the_card_showed_it(engine
     await engine.runner.settings(session.id, replace(session.settings, tools=(edited,)))
     await engine.runner.decide(session.id, call.id, DecisionRequest("run", call.digest))
     await wait_while_running(engine, session.id)
-    assert [one.tool for one in effects.ran] == [NOTE]
+    assert [invocation.tool for invocation in effects.ran] == [NOTE]
 
 
 async def test_a_rule_for_always_leaves_other_sessions_calls_to_the_person(engine: Engine) -> None:
@@ -348,14 +353,14 @@ async def test_a_rule_for_always_leaves_other_sessions_calls_to_the_person(engin
     here, there = await waiting(engine), await waiting(engine)
     written = Rule("note", "run", words="always", here=here.id)
     await engine.rules.add("", written, [NOTE])
-    await asyncio.gather(*(engine.runner.advance(one.id) for one in (here, there) * 3))
+    await asyncio.gather(*(engine.runner.advance(session.id) for session in (here, there) * 3))
     assert (await wait_while_running(engine, here.id)).state == "idle"
     assert (await wait_while_running(engine, there.id)).state == "waiting"
-    assert [one.session for one in effects.ran] == [here.id]
+    assert [invocation.session for invocation in effects.ran] == [here.id]
     new = [await create_session(engine, [NOTE]) for _ in range(2)]
-    await asyncio.gather(*(engine.runner.prompt(one, "Use note") for one in new))
-    assert [(await wait_while_running(engine, one)).state for one in new] == ["idle", "idle"]
-    assert sorted(one.session for one in effects.ran) == sorted([here.id, *new])
+    await asyncio.gather(*(engine.runner.prompt(text, "Use note") for text in new))
+    assert [(await wait_while_running(engine, text)).state for text in new] == ["idle", "idle"]
+    assert sorted(invocation.session for invocation in effects.ran) == sorted([here.id, *new])
 
 
 async def test_a_rule_that_fits_the_new_file_decides_in_one_hold_with_the_refusal(
@@ -381,4 +386,4 @@ async def test_a_rule_that_fits_the_new_file_decides_in_one_hold_with_the_refusa
         "rule",
     )
     assert (await wait_while_running(engine, session.id)).state == "idle"
-    assert [one.code for one in effects.ran] == [call.code]
+    assert [invocation.code for invocation in effects.ran] == [call.code]

@@ -106,10 +106,10 @@ async def test_own_profiles_are_found_by_name_and_hide_shipped_ones(tmp_path: Pa
     changed = profile_from({**MINE, "name": "openai"}, MASKED)
     environment = {"MY_KEY": "canary-of-mine-0123", "OPENAI_BASE_URL": "http://localhost:1/v1"}
     async with run_engine(tmp_path, environment=environment) as engine:
-        shipped = [one.name for one in engine.profiles()]
+        shipped = [profile.name for profile in engine.profiles()]
         await engine.save_profile(mine)
         await engine.save_profile(changed)
-        assert [one.name for one in engine.profiles()] == [*shipped, "mine"]
+        assert [profile.name for profile in engine.profiles()] == [*shipped, "mine"]
         settings = await settings_from(engine, {"profile": "mine"})
         assert (settings.profile, settings.limits.idle_s) == (mine, 300.0)
         # To save an address is not to say that a key may go there.

@@ -75,12 +75,12 @@ async def test_what_is_shown_is_what_is_sent(wire: str, engine: Engine) -> None:
 async def test_the_same_request_on_the_other_wires(engine: Engine) -> None:
     session_id = await create_session(engine, ["calculator"])
     shown = {wire: await seen(engine, session_id, "Hello", wire) for wire in WIRES}
-    assert {wire: one.sent.protocol for wire, one in shown.items()} == {w: w for w in WIRES}
-    assert len({one.sent.url for one in shown.values()}) == len(WIRES)
+    assert {wire: preview.sent.protocol for wire, preview in shown.items()} == {w: w for w in WIRES}
+    assert len({value.sent.url for value in shown.values()}) == len(WIRES)
     assert shown["anthropic"].sent == (await seen(engine, session_id, "Hello")).sent
-    for one in shown.values():
-        assert "Hello" in one.sent.body
-        assert any("PLAYGROUND_TOKEN" in value for value in one.sent.headers.values())
+    for item in shown.values():
+        assert "Hello" in item.sent.body
+        assert any("PLAYGROUND_TOKEN" in value for value in item.sent.headers.values())
     with pytest.raises(BadInput, match="must be one of anthropic"):
         await seen(engine, session_id, wire="telepathy")
 
@@ -119,7 +119,7 @@ async def test_a_secret_in_the_draft_and_an_image(start_engine: StartEngine) -> 
 
 
 def test_the_row_that_stands_for_a_wire() -> None:
-    vendor = next(one for one in PROFILES if one.name == "openai")
+    vendor = next(profile for profile in PROFILES if profile.name == "openai")
     simulator = Settings(PROFILES[0]).profile
     assert profile_on(PROFILES, simulator, "openai_chat").simulated
     assert profile_on(PROFILES, vendor, "anthropic").name == "anthropic"

@@ -132,9 +132,9 @@ def test_counts(protocol: str, usage: Usage, counted: dict[str, int] | None) -> 
 @priced
 @pytest.mark.parametrize(("protocol", "base_url", "model", "usage", "known"), COSTS)
 def test_costs(protocol: Any, base_url: str, model: str, usage: Usage, known: bool) -> None:
-    found = cost(Profile("p", protocol, base_url), model, usage)
-    assert (found is not None) == known
-    assert found is None or found > 0
+    count = cost(Profile("p", protocol, base_url), model, usage)
+    assert (count is not None) == known
+    assert count is None or count > 0
 
 
 @priced
@@ -150,9 +150,9 @@ def test_what_was_read_from_the_cache_is_cheaper() -> None:
 @priced
 @pytest.mark.parametrize(("base_url", "model", "words"), UNKNOWN)
 def test_why_a_price_is_not_known(base_url: str, model: str, words: str) -> None:
-    said = why_unknown(Profile("p", "openai_chat", base_url), model)
-    assert words in said
-    assert bool(said) == bool(words)
+    message = why_unknown(Profile("p", "openai_chat", base_url), model)
+    assert words in message
+    assert bool(message) == bool(words)
 
 
 def test_without_the_extra_no_price_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

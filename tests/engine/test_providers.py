@@ -112,12 +112,12 @@ ECHOES = (
 async def test_no_echo_is_cut_before_it_is_masked(tmp_path: Path, play: bytes) -> None:
     async with serving(play) as server, run_engine(tmp_path, environment=ENVIRONMENT) as engine:
         profile = await confirmed(engine, server.url)
-        told = (await engine.providers.models(profile), await engine.providers.test(profile))
+        outcome = (await engine.providers.models(profile), await engine.providers.test(profile))
         session = await run_prompt(engine, "hello", profile=profile)
         assert session.turns
-        kept = [to_data(one) for one in told]
-        log = "".join(str(one.event) for one in await engine.log.events(session.id))
-        assert KEY[:9] not in json.dumps(kept) + log
+        stored_items = [to_data(item) for item in outcome]
+        log = "".join(str(event.event) for event in await engine.log.events(session.id))
+        assert KEY[:9] not in json.dumps(stored_items) + log
 
 
 async def test_a_key_that_is_not_confirmed_is_not_sent(tmp_path: Path) -> None:

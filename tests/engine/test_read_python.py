@@ -415,11 +415,11 @@ def anyio_backend() -> str:
 async def engine(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Engine]:
     path = tmp_path_factory.mktemp("reading") / "a.db"
     environment = {"OPENAI_API_KEY": "sk-test-0123456789abcdef"}
-    made = await Engine.open(
+    engine = await Engine.open(
         path, simulator_url=lambda: "", simulator_key="k", environment=environment
     )
-    yield made
-    await made.close()
+    yield engine
+    await engine.close()
 
 
 def write(folder: Path, files: Mapping[str, str]) -> None:
@@ -741,11 +741,11 @@ async def test_read_when_interpreter_is_absent_says_so(engine: Engine, tmp_path:
 
 def alive(folder: Path) -> list[str]:
     """The processes that have `folder` as their working folder."""
-    found = []
+    results = []
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and os.readlink(entry / "cwd") == str(folder):
-                found.append(entry.name)
+                results.append(entry.name)
         except OSError:
             continue
-    return found
+    return results

@@ -45,49 +45,49 @@ ANSWERED = (PartStarted, PartDelta, PartEnded, ResponseEnded, ResponseFailed)
 
 async def recorded(engine: Engine, prompt: str, *tools: str, profile: str = "simulator") -> str:
     """A session that ran to its end; its id."""
-    one = await run_prompt(engine, prompt, *tools, asked_profile=profile, rules=ALLOW_ALL)
-    assert one.state in ("idle", "failed", "interrupted")
-    return one.id
+    session = await run_prompt(engine, prompt, *tools, asked_profile=profile, rules=ALLOW_ALL)
+    assert session.state in ("idle", "failed", "interrupted")
+    return session.id
 
 
 async def played(engine: Engine, session_id: str, prompt: str) -> str:
     """The same with that recording as the model."""
-    made = await play(engine, session_id)
-    async with engine.sessions.holding(made) as live:
-        await engine.rules.put(made, ALLOW_ALL, live.session.settings.tools)  # type: ignore[union-attr]
-    await engine.runner.prompt(made, prompt)
-    await wait_while_running(engine, made)
-    return made
+    output = await play(engine, session_id)
+    async with engine.sessions.holding(output) as live:
+        await engine.rules.put(output, ALLOW_ALL, live.session.settings.tools)  # type: ignore[union-attr]
+    await engine.runner.prompt(output, prompt)
+    await wait_while_running(engine, output)
+    return output
 
 
 def told(log: Sequence[Logged]) -> list[Event]:
-    return [one.event for one in log if isinstance(one.event, ANSWERED)]
+    return [logged.event for logged in log if isinstance(logged.event, ANSWERED)]
 
 
 async def bytes_of(engine: Engine, session_id: str) -> dict[int, bytes]:
-    found: dict[int, bytes] = {}
+    result: dict[int, bytes] = {}
     for chunk in await engine.log.chunks(session_id):
-        found[chunk.recording] = found.get(chunk.recording, b"") + chunk.data
-    return found
+        result[chunk.recording] = result.get(chunk.recording, b"") + chunk.data
+    return result
 
 
 @pytest.mark.parametrize("profile", rest_slow(SIMULATORS))
 async def test_the_same_bytes_and_events_in_each_protocol(profile: str, engine: Engine) -> None:
     first = await recorded(engine, WEATHER, *TOOLS, profile=profile)
     again = await played(engine, first, WEATHER)
-    logs = [await engine.log.events(one) for one in (first, again)]
+    logs = [await engine.log.events(text) for text in (first, again)]
     assert await bytes_of(engine, again) == await bytes_of(engine, first)
     assert told(logs[1]) == told(logs[0])
-    assert not [one for one in events_of(logs[1], Warned) if one.code == "left_recording"]
+    assert not [item for item in events_of(logs[1], Warned) if item.code == "left_recording"]
     requests = events_of(logs[1], RequestSent)
     assert len(requests) == 2
-    assert all(f"/recorded/{first}/" in one.url for one in requests)
+    assert all(f"/recorded/{first}/" in request.url for request in requests)
     heads = [events_of(log, ResponseStarted) for log in logs]
-    assert [one.status for one in heads[0]] == [one.status for one in heads[1]]
-    kept = {"content-type", "x-request-id", "request-id"}
+    assert [head.status for head in heads[0]] == [head.status for head in heads[1]]
+    stored_texts = {"content-type", "x-request-id", "request-id"}
     for was, now in zip(*heads, strict=True):
-        assert {k: v for k, v in was.headers.items() if k in kept} == {
-            k: v for k, v in now.headers.items() if k in kept
+        assert {k: v for k, v in was.headers.items() if k in stored_texts} == {
+            k: v for k, v in now.headers.items() if k in stored_texts
         }
 
 
@@ -96,27 +96,27 @@ async def test_another_result_is_told_and_another_message_is_refused(
     profile: str, engine: Engine
 ) -> None:
     first = await recorded(engine, WEATHER, *TOOLS, profile=profile)
-    made = await play(engine, first)
-    await engine.runner.prompt(made, WEATHER)
-    session = await wait_while_running(engine, made)
+    output = await play(engine, first)
+    await engine.runner.prompt(output, WEATHER)
+    session = await wait_while_running(engine, output)
     for call, decision in zip(session.waiting, ("run", "answer"), strict=True):
         text = "Hail." if decision == "answer" else ""
         told_by = DecisionRequest(decision, call.digest, text=text)
-        await engine.runner.decide(made, call.id, told_by)
-    session = await wait_while_running(engine, made)
-    log = await engine.log.events(made)
-    words = [one.message for one in events_of(log, Warned) if one.code == "left_recording"]
+        await engine.runner.decide(output, call.id, told_by)
+    session = await wait_while_running(engine, output)
+    log = await engine.log.events(output)
+    words = [item.message for item in events_of(log, Warned) if item.code == "left_recording"]
     assert words == ["This answer was recorded after a different call or result of get_weather."]
-    assert (await bytes_of(engine, made))[2] == (await bytes_of(engine, first))[2]
+    assert (await bytes_of(engine, output))[2] == (await bytes_of(engine, first))[2]
 
-    await engine.runner.prompt(made, "And in Rome?")
-    session = await wait_while_running(engine, made)
+    await engine.runner.prompt(output, "And in Rome?")
+    session = await wait_while_running(engine, output)
     assert session.turn is not None
     assert session.turn.failure is not None
     message = session.turn.failure.message
     assert message.startswith("The recording ends here")
     assert message.endswith("continue with it.")
-    assert not events_of(await engine.log.events(made), RetryScheduled)
+    assert not events_of(await engine.log.events(output), RetryScheduled)
 
     other = await played(engine, first, "Tell me a story.")
     async with engine.sessions.holding(other) as live:
@@ -134,12 +134,12 @@ async def test_what_failed_fails_again_in_its_order(fault: str, start_engine: St
     engine = await start_engine()
     first = await recorded(engine, prompt)
     again = await played(engine, first, prompt)
-    logs = [await engine.log.events(one) for one in (first, again)]
+    logs = [await engine.log.events(text) for text in (first, again)]
     ends = [
         [
-            (type(one.event), getattr(one.event, "failure", ""))
-            for one in log
-            if isinstance(one.event, (ResponseEnded, ResponseFailed))
+            (type(logged.event), getattr(logged.event, "failure", ""))
+            for logged in log
+            if isinstance(logged.event, (ResponseEnded, ResponseFailed))
         ]
         for log in logs
     ]
@@ -152,9 +152,9 @@ async def test_what_came_from_somebody_else_plays_without_its_tools(engine: Engi
     first = await recorded(engine, WEATHER, *TOOLS)
     async with engine.sessions.holding(first) as live:
         live.own = False
-        names = [one.name for one in live.session.settings.tools]  # type: ignore[union-attr]
-    made = await play(engine, first, "0")
-    async with engine.sessions.holding(made) as live:
+        names = [tool.name for tool in live.session.settings.tools]  # type: ignore[union-attr]
+    output = await play(engine, first, "0")
+    async with engine.sessions.holding(output) as live:
         settings = live.session.settings
     assert names
     assert settings is not None
@@ -174,15 +174,15 @@ async def test_what_came_from_somebody_else_plays_without_its_tools(engine: Engi
 async def test_a_deleted_session_is_not_played(profile: str, engine: Engine) -> None:
     """Nor while it is: the sentence says what to do, and blames no provider."""
     first = await recorded(engine, WEATHER, profile=profile)
-    made = await play(engine, first)
+    output = await play(engine, first)
     await engine.runner.delete(first)
     with pytest.raises(Conflict, match="Restore it"):
         await play(engine, first)
     for purged in (False, True):
         if purged:
             await purge(engine, [first])
-        await engine.runner.prompt(made, WEATHER)
-        turn = (await wait_while_running(engine, made)).turn
+        await engine.runner.prompt(output, WEATHER)
+        turn = (await wait_while_running(engine, output)).turn
         assert turn is not None
         assert turn.failure is not None
         assert turn.failure.message == GONE

@@ -126,8 +126,8 @@ async def test_each_choice_of_a_call_that_was_cut(
             asked.is_error or asked.decision == "deny",
         )
         log = await engine.log.events(session_id)
-        assert [one.attempt for one in events_of(log, CallStarted)] == [1, 2][: 1 + ran]
-        assert [one.by for one in events_of(log, CallDecided)] == ["rule", "person"]
+        assert [item.attempt for item in events_of(log, CallStarted)] == [1, 2][: 1 + ran]
+        assert [item.by for item in events_of(log, CallDecided)] == ["rule", "person"]
         assert len(effects.ran) == 1 + ran
     if ran:
         # Who has had its effect before can tell; who is asked for something else need not.
@@ -162,7 +162,7 @@ async def test_what_a_person_edited_stays_edited_over_a_crash(tmp_path: Path, ti
         await engine.runner.decide(session_id, call.id, DecisionRequest("run", call.digest))
         session = await wait_while_running(engine, session_id)
         assert session.turns[-1].request.body.count("safe") == 1  # the model reads what ran
-    assert {one.arguments for one in effects.ran} == {safe.arguments}
+    assert {invocation.arguments for invocation in effects.ran} == {safe.arguments}
     assert len(effects.ran) == times + 1
 
 
@@ -178,7 +178,7 @@ async def test_a_cut_edit_is_judged_as_it_is(tmp_path: Path) -> None:
     effects.hangs = False
     async with run_engine(tmp_path) as engine:
         call = (await wait_while_running(engine, session_id)).waiting[0]
-        assert [one.kind for one in call.problems] == ["schema"]
+        assert [problem.kind for problem in call.problems] == ["schema"]
         with pytest.raises(Refused, match="do not match the schema"):
             await engine.runner.decide(session_id, call.id, DecisionRequest("run", call.digest))
         unread = DecisionRequest("run", call.digest, anyway=True, seen=3)
@@ -204,7 +204,7 @@ async def test_the_card_of_a_cut_call_says_what_there_is_to_choose(tmp_path: Pat
 async def test_calls_that_were_cut_side_by_side_are_each_decided_by_itself(tmp_path: Path) -> None:
     effects = Effects()
     session_id = await crashed(tmp_path, effects, "[[fault:parallel-3]] Use note", calls=3)
-    assert sorted(one.call for one in effects.ran) == ["1.0", "1.1", "1.2"]
+    assert sorted(invocation.call for invocation in effects.ran) == ["1.0", "1.1", "1.2"]
     async with effects.running(tmp_path) as engine:
         session = await wait_while_running(engine, session_id)
         wishes = {"1.2": "run", "1.0": "deny", "1.1": "answer"}
@@ -216,7 +216,7 @@ async def test_calls_that_were_cut_side_by_side_are_each_decided_by_itself(tmp_p
             )
             session = await wait_while_running(engine, session_id)
         assert session.state == "idle"
-        assert [one.call for one in effects.ran[3:]] == ["1.2"]
+        assert [invocation.call for invocation in effects.ran[3:]] == ["1.2"]
         body = session.turns[1].request.body
         assert -1 < body.index('"1.0"') < body.index('"1.1"') < body.index('"noted"')
 
@@ -234,8 +234,8 @@ async def test_an_answer_that_was_cut_is_asked_for_again_by_a_click_alone(tmp_pa
         await engine.runner.advance(session_id)
         assert len(session.turns) == 1
         clicks = [engine.runner.retry(session_id, 1) for _ in range(5)]
-        told = await asyncio.gather(*clicks, return_exceptions=True)
-        assert told.count(None) == 1
+        base_exceptions = await asyncio.gather(*clicks, return_exceptions=True)
+        assert base_exceptions.count(None) == 1
         session = await wait_while_running(engine, session_id)
         assert (session.state, len(session.turns)) == ("idle", 3)
 

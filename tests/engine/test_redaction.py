@@ -111,17 +111,17 @@ def text_fields() -> Iterator[tuple[Event, str]]:
 
 
 def test_every_text_of_an_event_is_masked_or_named_as_one_that_is_not() -> None:
-    found = set()
+    results = set()
     for event, name in text_fields():
         values: dict[str, Any] = {name: SAID}
         changed: Event = replace(event, **values)
         if CANARY in getattr(redact_event(changed, Redactor([CANARY])), name):
-            found.add(f"{type(event).__name__}.{name}")
-    assert found - NOT_MASKED == set(), (
+            results.add(f"{type(event).__name__}.{name}")
+    assert results - NOT_MASKED == set(), (
         "Mask these fields in `redact_event`. If one holds no text of a user, a model or a tool, "
         "add it to NOT_MASKED."
     )
-    assert NOT_MASKED - found == set(), "Remove these from NOT_MASKED: they are masked or gone."
+    assert NOT_MASKED - results == set(), "Remove these from NOT_MASKED: they are masked or gone."
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
@@ -154,13 +154,13 @@ def test_a_key_that_is_printed_in_two_pieces_is_masked(tmp_path: Path, size: int
         folder=tmp_path,
         idempotency_key="",
     )
-    progress, told = ProgressSaver(sessions, invocation), list[Event]()
+    progress, lines = ProgressSaver(sessions, invocation), list[Event]()
     text = f"é out: {CANARY} done, and {CANARY[:10]}"
     for start in range(0, len(text), size):
         progress.report("at it", None, text[start : start + size])
-        told += progress.rest()
-    told += progress.rest(over=True)
-    printed = "".join(one.output for one in told if isinstance(one, CallProgressed))
+        lines += progress.rest()
+    lines += progress.rest(over=True)
+    printed = "".join(item.output for item in lines if isinstance(item, CallProgressed))
     assert printed == f"é out: {STARS} done, and {'*' * 10}"
     assert progress.rest(over=True) == []
 
@@ -185,9 +185,9 @@ def test_a_program_that_ended_by_itself_may_show_how_a_key_begins(
         ),
     )
     progress.report("at it", None, f"it begins with {CANARY[:shown]}")
-    (told,) = progress.rest(over=True, whole=True)
-    assert isinstance(told, CallProgressed)
-    assert told.output == f"it begins with {'*' * stars}{CANARY[stars:shown]}"
+    (output,) = progress.rest(over=True, whole=True)
+    assert isinstance(output, CallProgressed)
+    assert output.output == f"it begins with {'*' * stars}{CANARY[stars:shown]}"
 
 
 @pytest.mark.parametrize(
@@ -195,27 +195,28 @@ def test_a_program_that_ended_by_itself_may_show_how_a_key_begins(
     rest_slow(["simulator", "simulator-openai", "simulator-gemini", "simulator-ollama"]),
 )
 async def test_nothing_of_a_plain_session_is_starred(profile: str, engine: Engine) -> None:
-    shipped = [one.name for one in await engine.library.tools()]
+    shipped = [tool.name for tool in await engine.library.tools()]
     for tools, prompt in (*SHIPPED_ASKED.items(), ("", "Answer fast, with a basic plan.")):
         named = [tools] if tools else shipped
-        one = await run_prompt(engine, prompt, *named, asked_profile=profile, rules=ALLOW_ALL)
-        whole = await read_bundle(engine, one.id)
+        session = await run_prompt(engine, prompt, *named, asked_profile=profile, rules=ALLOW_ALL)
+        whole = await read_bundle(engine, session.id)
         left = redact_bundle(whole, set(engine.keys.secrets()), {}, ())
         assert left.marks == ()
         assert write_session(left.bundle).data == write_session(whole).data
-        checked = [one.event for one in whole.log if isinstance(one.event, CallChecked)]
-        assert all(one.code for one in checked)
+        checked = [logged.event for logged in whole.log if isinstance(logged.event, CallChecked)]
+        assert all(item.code for item in checked)
         assert len(checked) == bool(tools)
 
 
 def spoken(*deltas: object) -> bytes:
     """An answer of OpenAI's protocol with a delta for each of `deltas`, then calls or a stop."""
-    calls = any(isinstance(one, dict) and "tool_calls" in one for one in deltas)
-    choices = [{"index": 0, "delta": one, "finish_reason": None} for one in deltas]
+    calls = any(isinstance(delta, dict) and "tool_calls" in delta for delta in deltas)
+    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     choices.append({"index": 0, "delta": {}, "finish_reason": "tool_calls" if calls else "stop"})
     lines = [
-        f"data: {json.dumps({'id': 'x', 'object': 'chat.completion.chunk', 'choices': [one]})}\n\n"
-        for one in choices
+        "data: "
+        f"{json.dumps({'id': 'x', 'object': 'chat.completion.chunk', 'choices': [choice]})}\n\n"
+        for choice in choices
     ]
     head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
     body = "".join([*lines, "data: [DONE]\n\n"]).replace("ESCAPED", ESCAPED)
@@ -250,9 +251,9 @@ async def test_a_key_that_comes_back_in_pieces_is_in_no_row(tmp_path: Path, echo
                 assert live.title == f"my key is {STARS}"
                 await engine.sessions.rename(live, f"about {CANARY}")
             await engine.sessions.create(Settings(SIMULATOR), f"with {CANARY}")
-            found: list[Difference] = []
-            await verify(engine.database, found.append)
-            assert [one.line for one in found] == []
+            differences: list[Difference] = []
+            await verify(engine.database, differences.append)
+            assert [difference.line for difference in differences] == []
         assert f"Bearer {CANARY}".encode() in provider.seen[0]
     with closing(sqlite3.connect(tmp_path / "test.db")) as connection:
         rows = connection.execute(

@@ -75,12 +75,12 @@ async def test_a_session_survives_each_kind_of_end(profile: str, engine: Engine)
         prompt = f"[[fault:{fault}]] What is 17 * 23?"
         session = await run_prompt(engine, prompt, "calculator", asked_profile=profile)
         turn = session.turns[-1]
-        found = turn.failure.failure if turn.failure is not None else ""
-        said = turn.failure.message if turn.failure is not None else ""
-        if (session.state, found) != (state, failure) or word not in said:
-            wrong.append((fault, session.state, found, said))
-        if said and not said.rstrip().endswith((".", "!", "?", ")", '"')):
-            wrong.append((fault, "no sentence", said))
+        literal = turn.failure.failure if turn.failure is not None else ""
+        message = turn.failure.message if turn.failure is not None else ""
+        if (session.state, literal) != (state, failure) or word not in message:
+            wrong.append((fault, session.state, literal, message))
+        if message and not message.rstrip().endswith((".", "!", "?", ")", '"')):
+            wrong.append((fault, "no sentence", message))
         assert next_commands(session) == []
         # The session survives: it reads again from its log, and takes what comes next.
         again = await engine.log.events(session.id)
@@ -166,7 +166,7 @@ async def test_an_echoed_key_is_nowhere(tmp_path: Path, caplog: pytest.LogCaptur
 
 
 @pytest.mark.parametrize(
-    ("fault", "stream", "said"),
+    ("fault", "stream", "text"),
     [
         ("wrong-content-type", True, "is called text/plain"),
         ("json-instead-of-sse", True, "is called application/json"),
@@ -176,12 +176,12 @@ async def test_an_echoed_key_is_nowhere(tmp_path: Path, caplog: pytest.LogCaptur
     ],
 )
 async def test_an_answer_of_another_type_than_asked_is_noted(
-    fault: str, stream: bool, said: str, engine: Engine
+    fault: str, stream: bool, text: str, engine: Engine
 ) -> None:
     session = await run_prompt(engine, f"[[fault:{fault}]] Hi", stream=stream)
-    told = [w.message for w in session.turns[0].warnings if w.code == "content_type"]
-    assert bool(told) == bool(said)
-    assert all(said in message for message in told)
+    outputs = [w.message for w in session.turns[0].warnings if w.code == "content_type"]
+    assert bool(outputs) == bool(text)
+    assert all(text in message for message in outputs)
 
 
 @pytest.mark.parametrize(
@@ -253,11 +253,11 @@ async def test_what_came_is_kept_byte_for_byte(tmp_path: Path) -> None:
         session = await run_prompt(engine, "hello", profile=profile)
         assert session.answer == "Hi"
         chunks = await engine.log.chunks(session.id)
-        kept = b"".join(chunk.data for chunk in chunks)
-        assert kept == body
+        stored_data = b"".join(chunk.data for chunk in chunks)
+        assert stored_data == body
         for logged in await engine.log.events(session.id):
             if isinstance(logged.event, PartDelta) and logged.source is not None:
-                assert b'"Hi"' in kept[logged.source.start : logged.source.end]
+                assert b'"Hi"' in stored_data[logged.source.start : logged.source.end]
     with closing(sqlite3.connect(tmp_path / "test.db")) as connection:
         assert connection.execute("SELECT clean FROM recordings").fetchall() == [(1,)]
 
@@ -394,8 +394,8 @@ async def test_once_stopped_no_call_is_checked_while_it_streams(
     looked: list[Event] = []
     monkeypatch.setattr(StreamingValidation, "after", lambda self, event: looked.append(event))
     writing, asked = written_to(Saving(), Tool("note")), count()
-    made = {"function": {"name": "note", "arguments": {"n": 1}}}
-    line = json.dumps({"message": {"role": "assistant", "content": "", "tool_calls": [made]}})
+    document = {"function": {"name": "note", "arguments": {"n": 1}}}
+    line = json.dumps({"message": {"role": "assistant", "content": "", "tool_calls": [document]}})
     first = Received(0, started=ResponseStarted(200, {}))
     rest = [Received(0, line.encode() + b"\n") for _ in range(50)]
     stopped = ResponseFailed("stopped", "Stop.")

@@ -13,7 +13,7 @@ from playground.engine.rules import parse_rule
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         ([], "list of objects"),
         ({"tool": "x"}, "with tool and action"),
@@ -41,8 +41,8 @@ from playground.engine.rules import parse_rule
         ({"tool": "x", "action": "run", "when": {"/a": "x" * 100_000}}, "Shorten their values"),
     ],
 )
-def test_what_is_no_rule_is_refused(data: Any, said: str) -> None:
-    with pytest.raises(BadInput, match=said):
+def test_what_is_no_rule_is_refused(data: Any, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         parse_rule(data)
 
 
@@ -56,7 +56,7 @@ def test_a_rule_is_read_as_it_was_written() -> None:
         "fault": "slow",
     }
     rule = parse_rule(data)
-    said = (
+    message = (
         'run read-only tools of mcp files where /path begins with "notes/", staged: a slow answer'
     )
-    assert (rule_text(rule), rule.enabled, rule.bound) == (said, True, None)
+    assert (rule_text(rule), rule.enabled, rule.bound) == (message, True, None)

@@ -54,12 +54,12 @@ async def test_a_list_is_written_moved_and_had_back(engine: Engine) -> None:
     listed = rules.listed(ALWAYS)
     again = await engine.library.rules()
     assert again[ALWAYS] == listed
-    assert [one.enabled for one in listed] == [True, True, True, False]
+    assert [rule.enabled for rule in listed] == [True, True, True, False]
 
 
 async def test_two_tabs_that_move_at_once_lose_nothing(engine: Engine) -> None:
-    kept = [await engine.rules.add(ALWAYS, Rule(name, "deny"), ()) for name in "abcdef"]
-    moves = [engine.rules.move(ALWAYS, one.id, 5 - place) for place, one in enumerate(kept)]
+    rules = [await engine.rules.add(ALWAYS, Rule(name, "deny"), ()) for name in "abcdef"]
+    moves = [engine.rules.move(ALWAYS, rule.id, 5 - place) for place, rule in enumerate(rules)]
     await asyncio.gather(*moves, engine.rules.add(ALWAYS, Rule("g", "deny"), ()))
     assert sorted(order(engine)) == list("abcdefg")
 
@@ -90,29 +90,29 @@ async def test_a_list_has_a_cap(engine: Engine) -> None:
 )
 async def test_no_rule_holds_a_key(rule: Rule, start_engine: StartEngine) -> None:
     engine = await start_engine(environment={"MY_API_KEY": KEY})
-    kept = await engine.rules.add(ALWAYS, Rule("a", "deny"), ())
+    stored = await engine.rules.add(ALWAYS, Rule("a", "deny"), ())
     writings = [
         engine.rules.add(ALWAYS, rule, ()),
         engine.rules.put("s", [rule], ()),
-        engine.rules.edit(ALWAYS, kept.id, rule, ()),
+        engine.rules.edit(ALWAYS, stored.id, rule, ()),
     ]
     for writing in writings:
         with pytest.raises(BadInput, match="contains the value of a key") as refused:
             await writing
         assert KEY not in str(refused.value)
-    assert engine.rules.of("s") == (kept,)
+    assert engine.rules.of("s") == (stored,)
 
 
 async def test_what_lets_through_is_bound_to_the_tools_of_its_day(
     start_engine: StartEngine,
 ) -> None:
-    one, two = mock("one"), mock("two")
+    tool, two = mock("one"), mock("two")
     engine = await start_engine()
     rules = engine.rules
-    run = await rules.add(ALWAYS, Rule("*", "run"), [one, two])
-    deny = await rules.add(ALWAYS, Rule("*", "deny"), [one, two])
+    run = await rules.add(ALWAYS, Rule("*", "run"), [tool, two])
+    deny = await rules.add(ALWAYS, Rule("*", "deny"), [tool, two])
     assert (set(run.bound or ()), deny.bound) == ({"one", "two"}, None)
-    later = [replace(one, description="Another."), mock("three")]
+    later = [replace(tool, description="Another."), mock("three")]
     held = await rules.holding([run, deny], later)
     assert held == [{"one": "changed", "two": "gone", "three": "new"}, None]
     assert rules.listed(ALWAYS)[0].bound == run.bound, "looking binds nothing"
@@ -146,7 +146,7 @@ async def test_a_change_for_always_decides_no_call_that_waits_elsewhere(engine: 
     run = await rules.add(ALWAYS, Rule("*", "run"), ())
     rules._clock = lambda: run.since_ms + 1_000
     await rules.delete(ALWAYS, ask.id)
-    assert [one.since_ms for one in rules.listed(ALWAYS)] == [run.since_ms + 1_000]
+    assert [rule.since_ms for rule in rules.listed(ALWAYS)] == [run.since_ms + 1_000]
 
 
 async def test_a_tool_of_a_server_is_bound_as_it_was_accepted(start_engine: StartEngine) -> None:
@@ -158,12 +158,12 @@ async def test_a_tool_of_a_server_is_bound_as_it_was_accepted(start_engine: Star
     none = await rules.add(ALWAYS, Rule("t", "run"), [tool])
     assert none.bound == {}
     await library.save_server(server, Accepted(fingerprint(server), {"t": "1" * 64}), 1)
-    kept = await rules.add(ALWAYS, Rule("t", "run"), [tool])
-    assert await rules.holding([none, kept], [tool]) == [{"t": "new"}, {"t": "same"}]
+    rule = await rules.add(ALWAYS, Rule("t", "run"), [tool])
+    assert await rules.holding([none, rule], [tool]) == [{"t": "new"}, {"t": "same"}]
     await library.save_server(server, Accepted(fingerprint(server), {"t": "2" * 64}), 1)
-    assert await rules.holding([kept], [tool]) == [{"t": "changed"}]
+    assert await rules.holding([rule], [tool]) == [{"t": "changed"}]
     await library.save_server(server, Accepted("0" * 64, {"t": "1" * 64}), 1)
-    assert await rules.holding([kept], [tool]) == [{"t": "changed"}]
+    assert await rules.holding([rule], [tool]) == [{"t": "changed"}]
 
 
 async def test_what_cannot_be_told_in_time_is_not_bound(
@@ -179,12 +179,12 @@ async def test_what_cannot_be_told_in_time_is_not_bound(
     monkeypatch.setattr(engine.executors.by_kind["mock"], "checked", never)
     adding = engine.rules.add(ALWAYS, Rule("*", "run"), [mock("one")])
     async with asyncio.timeout(20):
-        kept, other = await asyncio.gather(
+        rule, other = await asyncio.gather(
             adding, engine.rules.add(ALWAYS, Rule("*", "deny"), [mock("one")])
         )
-        held = await engine.rules.holding([kept, other], [mock("one")])
-    assert (kept.bound, held) == ({}, [{"one": "new"}, None])
-    assert engine.rules.listed(ALWAYS) == (other, kept), "others do not wait for it"
+        held = await engine.rules.holding([rule, other], [mock("one")])
+    assert (rule.bound, held) == ({}, [{"one": "new"}, None])
+    assert engine.rules.listed(ALWAYS) == (other, rule), "others do not wait for it"
 
 
 async def test_a_rule_that_was_changed_meanwhile_is_not_renewed(engine: Engine) -> None:
@@ -205,13 +205,13 @@ async def test_a_rule_is_written_by_the_lists_that_were_seen_alone(engine: Engin
     """A deny may come while a proposed rule waits for its turn to be written."""
     rules = engine.rules
     for into, other in (("s", ALWAYS), (ALWAYS, "s"), ("s", "s")):
-        seen = {one: rules.listed(one) for one in ("s", ALWAYS)}
+        seen = {text: rules.listed(text) for text in ("s", ALWAYS)}
         await rules.add(other, Rule("w", "deny"), ())
         count = len(rules.listed(into))
         with pytest.raises(Conflict, match="Check the rule again"):
             await rules.add(into, Rule("w", "run"), (), 0, seen)
         assert len(rules.listed(into)) == count
-    seen = {one: rules.listed(one) for one in ("s", ALWAYS)}
+    seen = {text: rules.listed(text) for text in ("s", ALWAYS)}
     await rules.add("s", Rule("w", "run"), (), None, seen)
 
 
@@ -243,14 +243,14 @@ async def test_what_is_not_among_the_tools_stays_bound_as_it_was(start_engine: S
     own, other = mock("own"), mock("other")
     engine = await start_engine()
     rules = engine.rules
-    kept = (await rules.add(ALWAYS, Rule("*", "run"), [own])).bound
+    stored_data = (await rules.add(ALWAYS, Rule("*", "run"), [own])).bound
     rule = rules.listed(ALWAYS)[0]
     renewed = await rules.renew(ALWAYS, rule.id, [other])
     assert await rules.holding([renewed], [own, other]) == [{"own": "same", "other": "same"}]
     edited = await rules.edit(ALWAYS, rule.id, Rule("own", "run"), [other])
-    assert edited.bound == kept
+    assert edited.bound == stored_data
     changed = replace(own, description="Another.")
-    assert (await rules.renew(ALWAYS, rule.id, [changed])).bound != kept
+    assert (await rules.renew(ALWAYS, rule.id, [changed])).bound != stored_data
 
 
 @pytest.mark.parametrize(
@@ -268,13 +268,13 @@ async def test_undo_puts_nothing_before_what_was_written_since(
 ) -> None:
     rules = engine.rules
     run = await rules.add("s", Rule("w", "run"), ())
-    for one in ("ask", "run"):
-        await rules.add("s", Rule("w", one), ())
+    for literal in ("ask", "run"):
+        await rules.add("s", Rule("w", literal), ())
     await rules.delete("s", run.id)
     for rule in since:
         await rules.add("s", rule, ())
-    back, said = await rules.restore("s", run.id)
-    assert (rules.listed("s").index(back), note in said, bool(said)) == (
+    back, message = await rules.restore("s", run.id)
+    assert (rules.listed("s").index(back), note in message, bool(message)) == (
         place,
         True,
         bool(note),

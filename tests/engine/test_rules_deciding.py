@@ -53,9 +53,9 @@ class Held:
         return text_result("ran" if same else "nothing was run", is_error=not same)
 
 
-def of_kind(engine: Engine, kind: AnsweredBy, one: Held) -> Held:
-    engine.executors.by_kind = {**engine.executors.by_kind, kind: one}
-    return one
+def of_kind(engine: Engine, kind: AnsweredBy, held: Held) -> Held:
+    engine.executors.by_kind = {**engine.executors.by_kind, kind: held}
+    return held
 
 
 async def prompted(engine: Engine, prompt: str, *tools: Tool, rules: tuple[Rule, ...]) -> Session:
@@ -71,11 +71,11 @@ async def test_what_was_denied_anywhere_no_proposed_rule_runs(tmp_path: Path) ->
         assert (await prompted(engine, "Use note", NOTE, rules=())).state == "idle"
         by_hand = Rule("note", "ask")
         session = await prompted(engine, "Use note", NOTE, rules=(by_hand,))
-        (one,) = session.waiting  # denied after the rule was written, and was read
-        await engine.runner.decide(session.id, one.id, DecisionRequest("deny", one.digest))
+        (call,) = session.waiting  # denied after the rule was written, and was read
+        await engine.runner.decide(session.id, call.id, DecisionRequest("deny", call.digest))
         await wait_while_running(engine, session.id)
         again = await prompted(engine, "Use note", NOTE, rules=())
-        assert [one.asks for one in again.waiting] == [
+        assert [call.asks for call in again.waiting] == [
             "You denied this call before, so the rule “run note” asks."
         ]
         assert (await prompted(engine, "Use note", NOTE, rules=(Rule("*", "run"),))).waiting == []
@@ -88,13 +88,15 @@ async def held_behind(engine: Engine) -> tuple[Session, Held]:
     held = of_kind(engine, "mcp", Held())
     held.go.set()
     session = await prompted(engine, "Go.", FIRST, SLOW, rules=(Rule("slow", "run"),))
-    assert [one.status for one in session.calls()][:2] == ["waiting", "decided"]
+    assert [call.status for call in session.calls()][:2] == ["waiting", "decided"]
     return session, held
 
 
 async def answered(engine: Engine, session: Session) -> Session:
-    (one,) = session.waiting
-    await engine.runner.decide(session.id, one.id, DecisionRequest("answer", one.digest, text="so"))
+    (call,) = session.waiting
+    await engine.runner.decide(
+        session.id, call.id, DecisionRequest("answer", call.digest, text="so")
+    )
     return await wait_while_running(engine, session.id)
 
 
@@ -114,16 +116,16 @@ async def test_a_rule_decides_a_held_call_only_as_long_as_it_stands(
             held.code = "two"
     session = await answered(engine, session)
     slow = session.call("1.1")
-    said = {
+    outcome = {
         "none": ("done", "ran", ""),
         "deleted": ("waiting", "", "The rule “run slow” decided this call, but no longer does"),
         "denied": ("done", "The user did not allow this call.", ""),
         "code": ("waiting", "", "slow has changed since the rule “run slow” was added"),
     }[change]
-    assert (slow.status, slow.result.text if slow.result else "") == said[:2]
-    assert slow.asks.startswith(said[2]), slow.asks
+    assert (slow.status, slow.result.text if slow.result else "") == outcome[:2]
+    assert slow.asks.startswith(outcome[2]), slow.asks
     log = await engine.log.events(session.id)
-    assert [one.by for one in events_of(log, CallReturned)] == ["rule"] * (change != "none")
+    assert [item.by for item in events_of(log, CallReturned)] == ["rule"] * (change != "none")
     assert len(events_of(log, CallStarted)) == (change == "none")
 
 
@@ -137,10 +139,10 @@ async def test_the_look_before_held_calls_begin_holds_nobody_and_begins_nothing_
     (rule,) = engine.rules.listed(session.id)
     held.go.clear()
     held.asked.clear()
-    (one,) = session.waiting
+    (call,) = session.waiting
     with anyio.fail_after(20):  # the lock is free while what answers is looked at
         await engine.runner.decide(
-            session.id, one.id, DecisionRequest("answer", one.digest, text="so")
+            session.id, call.id, DecisionRequest("answer", call.digest, text="so")
         )
         await held.asked.wait()
         match does:

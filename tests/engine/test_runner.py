@@ -75,7 +75,7 @@ async def test_of_fifty_decisions_one_wins(tmp_path: Path) -> None:
             return_exceptions=True,
         )
         assert outcomes.count(None) == 1
-        assert sum(isinstance(one, Conflict) for one in outcomes) == 49
+        assert sum(isinstance(outcome, Conflict) for outcome in outcomes) == 49
         assert (await wait_while_running(engine, session.id)).state == "idle"
     assert effects(tmp_path) == 1
 
@@ -274,7 +274,7 @@ def failing(
 
     async def fails(batch: Any) -> int:
         begun = left[0] < times
-        if left[0] and (begun or any(isinstance(one.event, kind) for one in batch.events)):
+        if left[0] and (begun or any(isinstance(event.event, kind) for event in batch.events)):
             left[0] -= 1
             raise StoreError("The disk is full.")
         return await append(batch)
@@ -373,8 +373,8 @@ async def test_events_of_calls_are_in_order(tmp_path: Path) -> None:
             engine, "[[fault:parallel-4]] Use note", noting(tmp_path), rules=ALLOW_ALL
         )
         log = await engine.log.events(session.id)
-        assert [one.seq for one in log] == list(range(1, len(log) + 1))
-        started = [one.call_id for one in events_of(log, CallStarted)]
-        ended = [one.call_id for one in events_of(log, CallEnded)]
+        assert [logged.seq for logged in log] == list(range(1, len(log) + 1))
+        started = [item.call_id for item in events_of(log, CallStarted)]
+        ended = [item.call_id for item in events_of(log, CallEnded)]
         assert sorted(started) == sorted(ended) == ["1.0", "1.1", "1.2", "1.3"]
     assert effects(tmp_path) == 4

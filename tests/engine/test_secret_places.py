@@ -171,9 +171,9 @@ def live(size: int) -> Callable[[Redactor, str], str]:
             held.size,
         )
         take()
-        said = [json.loads(line[6:])["text"] for line in bytes(frames).split(b"\n\n")[:-1]]
+        lines = [json.loads(line[6:])["text"] for line in bytes(frames).split(b"\n\n")[:-1]]
         assert [len(piece) for piece in shown] == [*map(len, cut(text, size))]
-        assert not shows("".join(said))
+        assert not shows("".join(lines))
         return "".join(shown)
 
     return place
@@ -200,12 +200,12 @@ PLACES: dict[str, Callable[[Redactor, str], str]] = {
 def shows(text: str) -> bool:
     """Whether `text` shows the secret, after whatever one may undo: more than the three characters
     that may have been seen before it was known that there is one."""
-    kept = text
+    stored_text = text
     for _ in range(4):
-        kept = _unescaped(kept)
-    joined = kept.replace("\r", "").replace("\n", "")
+        stored_text = _unescaped(stored_text)
+    joined = stored_text.replace("\r", "").replace("\n", "")
     core = (SECRET[4:], quote(SECRET, safe="")[6:], quote(quote(SECRET, safe=""), safe="")[8:])
-    return any(form in kept for form in core) or CODED[58:84] in joined
+    return any(form in stored_text for form in core) or CODED[58:84] in joined
 
 
 def _unescaped(text: str) -> str:
@@ -222,8 +222,8 @@ def _meaning(escape: re.Match[str]) -> str:
 def test_every_place_hides_every_form(place: str, form: str) -> None:
     text = FORMS[form]
     assert shows(text), "the row shows nothing to begin with"
-    kept = PLACES[place](Redactor([SECRET]), text)
-    assert not shows(kept), kept
+    stored_text = PLACES[place](Redactor([SECRET]), text)
+    assert not shows(stored_text), stored_text
 
 
 def profile_header(name: str) -> bool:

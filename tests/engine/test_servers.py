@@ -84,7 +84,7 @@ async def listed(servers: Any, name: str) -> ShownServer:
 
 
 def marks(shown: ShownServer) -> dict[str, str]:
-    return {one.name: one.mark for one in shown.offered}
+    return {offered_tool.name: offered_tool.mark for offered_tool in shown.offered}
 
 
 @pytest.mark.slow
@@ -156,7 +156,9 @@ async def test_a_changed_server_asks_again(start_engine: StartEngine) -> None:
         await engine.servers.save(server)
     await engine.servers.save(replace(server, name="other"), "fine")
     shown = await engine.servers.all()
-    assert [(one.server.name, one.state) for one in shown] == [("other", "changed")]
+    assert [(shown_server.server.name, shown_server.state) for shown_server in shown] == [
+        ("other", "changed")
+    ]
 
 
 async def test_what_a_server_needs_and_says_is_told_without_a_key(
@@ -226,17 +228,17 @@ def test_each_tool_is_marked_by_what_was_accepted() -> None:
     ]
     prints = {"a": ListedTool("a").fingerprint, "b": ListedTool("b").fingerprint, "z": "0"}
     own = Tool("mine", answered_by="mcp", config={"server": "s", "tool": "b"})
-    found = offered("s", Accepted("x", prints), here, [Tool("a"), own])
-    assert [(one.name, one.mark) for one in found] == [
+    offered_tools = offered("s", Accepted("x", prints), here, [Tool("a"), own])
+    assert [(offered_tool.name, offered_tool.mark) for offered_tool in offered_tools] == [
         ("a", "same"),
         ("b", "changed"),
         ("c", "new"),
         ("d", "refused"),
         ("z", "gone"),
     ]
-    assert [one.own for one in found] == [None, own, None, None, None]
+    assert [offered_tool.own for offered_tool in offered_tools] == [None, own, None, None, None]
     unasked = offered("s", Accepted("x", prints), None, [])
-    assert [(one.name, one.mark) for one in unasked] == [
+    assert [(offered_tool.name, offered_tool.mark) for offered_tool in unasked] == [
         ("a", "same"),
         ("b", "same"),
         ("z", "same"),

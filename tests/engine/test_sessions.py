@@ -258,7 +258,7 @@ async def test_a_failed_save_changes_nothing(
         assert await since(sessions, session_id, cursor) == []
         await fill(sessions, session_id, [PromptAdded("kept")])
         log = await sessions.log.events(session_id)
-        assert [one.seq for one in log] == [1, 2]
+        assert [logged.seq for logged in log] == [1, 2]
         assert isinstance(log[1].event, PromptAdded)
         assert log[1].event.text == "kept"
         assert await since(sessions, session_id, cursor) == [log[1]]
@@ -303,7 +303,9 @@ async def test_many_writes_share_a_commit(tmp_path: Path, monkeypatch: pytest.Mo
             await transaction(groups, full)
 
         monkeypatch.setattr(database, "_transaction", counted)
-        await asyncio.gather(*(fill(sessions, one, [PromptAdded("go")]) for one in session_ids))
+        await asyncio.gather(
+            *(fill(sessions, session_id, [PromptAdded("go")]) for session_id in session_ids)
+        )
         assert sum(commits) == 40
         assert len(commits) <= 5
 
@@ -311,15 +313,15 @@ async def test_many_writes_share_a_commit(tmp_path: Path, monkeypatch: pytest.Mo
 async def test_decisions_and_effects_are_synced(tmp_path: Path) -> None:
     async with hub_on(tmp_path / "a.db") as (database, sessions):
         session_id = await sessions.create(settings())
-        said: list[str] = []
+        messages: list[str] = []
         assert database._writer is not None
-        await database._writer.set_trace_callback(said.append)
+        await database._writer.set_trace_callback(messages.append)
         synced: dict[str, bool] = {}
         for event in life():
-            said.clear()
+            messages.clear()
             await fill(sessions, session_id, [event])
             kind = (await sessions.log.events(session_id))[-1].event
-            synced[type(kind).__name__] = any("synchronous = FULL" in one for one in said)
+            synced[type(kind).__name__] = any("synchronous = FULL" in text for text in messages)
         await database._writer.set_trace_callback(None)  # type: ignore[arg-type]
     full = {"CallDecided", "CallStarted", "CallEnded", "CallInterrupted"}
     assert {name for name, was in synced.items() if was} == full
@@ -594,20 +596,20 @@ async def test_a_session_that_is_not_there(tmp_path: Path) -> None:
 async def test_idle_sessions_leave_the_memory_and_come_back(tmp_path: Path) -> None:
     async with hub_on(tmp_path / "a.db") as (_, sessions):
         session_ids = [await sessions.create(settings()) for _ in range(100)]
-        for one in session_ids:
-            await fill(sessions, one, [*begun()[1:], *turn(1)])
+        for session_id in session_ids:
+            await fill(sessions, session_id, [*begun()[1:], *turn(1)])
         assert len(sessions._live) <= 65
-        for one in session_ids:
-            async with sessions.holding(one) as live:
-                assert live.session.seq == len(await sessions.log.events(one))
+        for session_id in session_ids:
+            async with sessions.holding(session_id) as live:
+                assert live.session.seq == len(await sessions.log.events(session_id))
 
 
 async def test_a_title_of_half_a_character_does_no_harm(tmp_path: Path) -> None:
     async with hub_on(tmp_path / "a.db") as (_, sessions):
         session_id = await sessions.create(settings())
         await fill(sessions, session_id, [PromptAdded("half \ud800 a character")])
-        (found,) = await sessions.log.summaries()
-        assert found.title == "half ? a character"
+        (summary,) = await sessions.log.summaries()
+        assert summary.title == "half ? a character"
         log = await sessions.log.events(session_id)
         assert isinstance(log[1].event, PromptAdded)
         assert log[1].event.text == "half \ud800 a character"

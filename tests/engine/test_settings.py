@@ -169,7 +169,7 @@ async def test_every_limit_of_a_run_is_set_by_its_name_and_lifted_by_0(
     }
     engine = await start_engine()
     set_all = (await settings_from(engine, asked)).limits
-    taken = {"max_calls_per_answer": 10_000}
+    accepted = {"max_calls_per_answer": 10_000}
     assert set_all == Limits(
         2,
         max_calls_per_turn=3,
@@ -179,7 +179,7 @@ async def test_every_limit_of_a_run_is_set_by_its_name_and_lifted_by_0(
         max_minutes=0.5,
         max_repeats=4,
         continue_on_error=False,
-        **taken,
+        **accepted,
     )
     # The twins of each other: what can be set is what a run has.
     assert asked.keys() < set(KNOWN)
@@ -195,7 +195,7 @@ async def test_every_limit_of_a_run_is_set_by_its_name_and_lifted_by_0(
         max_minutes=0.0,
         max_repeats=0,
         continue_on_error=False,
-        **taken,
+        **accepted,
     )
 
 

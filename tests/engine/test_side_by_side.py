@@ -81,9 +81,9 @@ async def at_work(engine: Engine, session_id: str) -> list[str]:
 
 def in_order(session: Session, turn: int) -> list[str]:
     """The ids of the calls as their results stand in the request of `turn`."""
-    body, ids = session.turns[turn].request.body, [f"noted {one.id}" for one in session.calls()]
-    found = [one for one in ids if one in body]
-    return sorted(found, key=body.index)
+    body, ids = session.turns[turn].request.body, [f"noted {call.id}" for call in session.calls()]
+    matches = [item_id for item_id in ids if item_id in body]
+    return sorted(matches, key=body.index)
 
 
 async def test_no_more_run_at_once_than_the_limit_and_results_keep_the_order(
@@ -101,9 +101,11 @@ async def test_no_more_run_at_once_than_the_limit_and_results_keep_the_order(
         gate.end("1.0")
         session = await wait_while_running(engine, session_id)
         log = await engine.log.events(session_id)
-        ended = [one.call_id for one in events_of(log, CallEnded)]
+        ended = [item.call_id for item in events_of(log, CallEnded)]
         assert ended == ["1.1", "1.2", "1.3", "1.4", "1.0"]
-        assert [one.call_id for one in events_of(log, CallStarted)] == [f"1.{n}" for n in range(5)]
+        assert [item.call_id for item in events_of(log, CallStarted)] == [
+            f"1.{n}" for n in range(5)
+        ]
         assert in_order(session, 1) == [f"noted 1.{n}" for n in range(5)]
     assert gate.most == 2
 

@@ -41,17 +41,17 @@ def spelled(value: Any) -> str:
 def numbered(text: str) -> str:
     """What lists of numbers in it say together."""
     lists = re.findall(r"\[([0-9, ]+)\]", text)
-    return b"".join(bytes(json.loads(f"[{one}]")) for one in lists).decode("utf-8", "replace")
+    return b"".join(bytes(json.loads(f"[{item}]")) for item in lists).decode("utf-8", "replace")
 
 
 def seen_by_nobody(saved: Saved, secret: str = SECRET) -> None:
     data = saved.data.decode()
-    bodies = [to_row(one.event)[1] for one in saved.log]
-    texts = [data, numbered(data), *map(str, (one.event for one in saved.log))]
+    bodies = [to_row(logged.event)[1] for logged in saved.log]
+    texts = [data, numbered(data), *map(str, (logged.event for logged in saved.log))]
     texts += map(numbered, bodies)
     texts += [spelled(json.loads(body)) for body in bodies]
     lists = token_lists(saved.data).lists
-    texts.append("".join(one.literal.text for tokens in lists for one in tokens))
+    texts.append("".join(token.literal.text for tokens in lists for token in tokens))
     for text in texts:
         assert secret[4:9] not in text
         assert secret[-6:] not in text
@@ -69,8 +69,8 @@ def _chat_calls(pieces: Sequence[str]) -> list[Any]:
 
 def _anthropic_calls(pieces: Sequence[str]) -> bytes:
     start = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
-    said = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
-    return message([start], [start, *said], reason="tool_use")
+    lines = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+    return message([start], [start, *lines], reason="tool_use")
 
 
 def _responses_calls(pieces: Sequence[str]) -> list[Any]:
@@ -132,12 +132,12 @@ def _citation(cited: str) -> Mapping[str, Any]:
 
 def _cited(pieces: Sequence[str]) -> bytes:
     start = {"type": "text", "text": "", "citations": []}
-    said = [{"type": "citations_delta", "citation": _citation(piece)} for piece in pieces]
-    return message([start, {"type": "text_delta", "text": "so"}, *said])
+    lines = [{"type": "citations_delta", "citation": _citation(piece)} for piece in pieces]
+    return message([start, {"type": "text_delta", "text": "so"}, *lines])
 
 
 def _cited_whole(pieces: Sequence[str]) -> bytes:
-    block = {"type": "text", "text": "so", "citations": [_citation(one) for one in pieces]}
+    block = {"type": "text", "text": "so", "citations": [_citation(piece) for piece in pieces]}
     whole = {"type": "message", "id": "m", "content": [block], "stop_reason": "end_turn"}
     return json.dumps({**whole, "role": "assistant", "usage": {}}).encode()
 
@@ -159,31 +159,31 @@ def _entry(token: str, **more: Any) -> dict[str, Any]:
     return {"token": token, "logprob": -0.1, "bytes": list(token.encode()), **more}
 
 
-def _tokens(said: str) -> list[dict[str, Any]]:
+def _tokens(message: str) -> list[dict[str, Any]]:
     """Entries of `said` with two alternatives each, one of them the token itself."""
-    pieces = [said[start : start + 3] for start in range(0, len(said), 3)]
-    return [_entry(one, top_logprobs=[_entry("x"), _entry(one)]) for one in pieces]
+    pieces = [message[start : start + 3] for start in range(0, len(message), 3)]
+    return [_entry(piece, top_logprobs=[_entry("x"), _entry(piece)]) for piece in pieces]
 
 
 def _chat_tokens(pieces: Sequence[str]) -> list[Any]:
     """A token does not end where a delta does."""
-    values, said = [chunk({"role": "assistant", "content": ""})], "".join(pieces)
+    values, message = [chunk({"role": "assistant", "content": ""})], "".join(pieces)
     for nth, piece in enumerate(pieces):
         value = chunk({"content": piece})
         if nth == 1:
-            value["choices"][0]["logprobs"] = {"content": _tokens(said)[:2], "refusal": None}
+            value["choices"][0]["logprobs"] = {"content": _tokens(message)[:2], "refusal": None}
         elif nth == 2:
-            value["choices"][0]["logprobs"] = {"refusal": None, "content": _tokens(said)[2:]}
+            value["choices"][0]["logprobs"] = {"refusal": None, "content": _tokens(message)[2:]}
         values.append(value)
     return [*values, chunk({}, "stop"), "[DONE]"]
 
 
 def _chat_tokens_whole(pieces: Sequence[str]) -> bytes:
-    said = "".join(pieces)
+    message = "".join(pieces)
     choice = {
         "index": 0,
-        "message": {"role": "assistant", "content": said},
-        "logprobs": {"content": _tokens(said), "refusal": None},
+        "message": {"role": "assistant", "content": message},
+        "logprobs": {"content": _tokens(message), "refusal": None},
         "finish_reason": "stop",
     }
     return json.dumps({"id": "c", "object": "chat.completion", "choices": [choice]}).encode()
@@ -197,24 +197,34 @@ def _chat_tokens_alone(pieces: Sequence[str]) -> list[Any]:
 
 
 def _ollama_tokens(pieces: Sequence[str]) -> list[Any]:
-    values = [line({"content": one}, logprobs=_tokens(one)) for one in pieces]
+    values = [line({"content": piece}, logprobs=_tokens(piece)) for piece in pieces]
     return [*values, line({"content": ""}, done=True, done_reason="stop")]
 
 
 def _responses_tokens(pieces: Sequence[str]) -> list[Any]:
-    said = "".join(pieces)
-    piece = {"type": "output_text", "text": said, "annotations": [], "logprobs": _tokens(said)}
+    message = "".join(pieces)
+    piece = {
+        "type": "output_text",
+        "text": message,
+        "annotations": [],
+        "logprobs": _tokens(message),
+    }
     item = responses.message(piece)
     values = [responses.added(0, responses.message())]
-    values += [{**responses.text(0, one), "logprobs": _tokens(one)} for one in pieces]
-    told = {"content_index": 0, "text": said, "logprobs": _tokens(said)}
-    values.append(responses.event("output_text.done", 0, **told))
+    values += [{**responses.text(0, piece), "logprobs": _tokens(piece)} for piece in pieces]
+    answer = {"content_index": 0, "text": message, "logprobs": _tokens(message)}
+    values.append(responses.event("output_text.done", 0, **answer))
     return [*values, responses.done(0, item), responses.completed(item)]
 
 
 def _responses_tokens_whole(pieces: Sequence[str]) -> bytes:
-    said = "".join(pieces)
-    piece = {"type": "output_text", "text": said, "annotations": [], "logprobs": _tokens(said)}
+    message = "".join(pieces)
+    piece = {
+        "type": "output_text",
+        "text": message,
+        "annotations": [],
+        "logprobs": _tokens(message),
+    }
     return json.dumps(responses.body(responses.message(piece))).encode()
 
 
@@ -222,10 +232,12 @@ def _gemini_tokens(pieces: Sequence[str]) -> list[Any]:
     values = []
     for piece in pieces:
         value = gemini.event(gemini.text(piece))
-        likely = [{"token": one, "logProbability": -0.1} for one in (piece[:2], piece[2:]) if one]
-        others = [{"candidates": [one, {"token": "x"}]} for one in likely]
-        told = {"topCandidates": others, "chosenCandidates": likely}
-        value["candidates"][0]["logprobsResult"] = told
+        likely = [
+            {"token": text, "logProbability": -0.1} for text in (piece[:2], piece[2:]) if text
+        ]
+        others = [{"candidates": [data, {"token": "x"}]} for data in likely]
+        answer = {"topCandidates": others, "chosenCandidates": likely}
+        value["candidates"][0]["logprobsResult"] = answer
         values.append(value)
     return [*values, gemini.event(reason="STOP")]
 
@@ -238,7 +250,7 @@ WAYS: dict[str, tuple[str, Any]] = {
     "a name in pieces": ("openai_chat", _named),
     "a name in pieces beyond the limit": ("openai_chat", _named_late),
     "texts that are signed": ("gemini", _gemini_texts),
-    "thoughts that are signed": ("gemini", lambda said: _gemini_texts(said, thought=True)),
+    "thoughts that are signed": ("gemini", lambda text: _gemini_texts(text, thought=True)),
     "texts between signatures": ("gemini", _gemini_signatures),
     "texts between thoughts": ("openai_chat", _chat_turns),
     "texts of Ollama between thoughts": ("ollama", _ollama_turns),
@@ -257,10 +269,10 @@ WAYS: dict[str, tuple[str, Any]] = {
 
 def body_of(way: str, pieces: Sequence[str]) -> tuple[str, bytes]:
     protocol, make = WAYS[way]
-    made = make(pieces)
-    if isinstance(made, list):
-        made = lines(*made) if protocol == "ollama" else sse(*made)
-    return protocol, made
+    result = make(pieces)
+    if isinstance(result, list):
+        result = lines(*result) if protocol == "ollama" else sse(*result)
+    return protocol, result
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -316,8 +328,8 @@ async def test_an_unfinished_frame_shows_no_secret_in_pieces(protocol: str, body
 @given(st.sampled_from(sorted(WAYS)), st.integers(0, 2**32))
 def test_nor_however_it_is_cut_escaped_and_broken_off(way: str, seed: int) -> None:
     random_ = random.Random(seed)
-    said = random_.choice(("", "a ")) + SECRET + random_.choice(("", ".", " it is"))
-    protocol, body = body_of(way, cut(said, random_, random_.choice((1, 3, 12))))
+    message = random_.choice(("", "a ")) + SECRET + random_.choice(("", ".", " it is"))
+    protocol, body = body_of(way, cut(message, random_, random_.choice((1, 3, 12))))
     body = with_escapes(body, random_.choice((0, 0.2, 1)), random_)
     whole = random_.random() < 0.5
     body = body if whole else body[: random_.randint(0, len(body))]

@@ -60,7 +60,7 @@ FORMS: dict[str, Callable[[random.Random], str]] = {
         b"x" * random_.randint(0, 2) + SECRET.encode() + b"yz"
     ).decode(),
     "escaped": lambda random_: "".join(
-        f"\\u{ord(one):04x}" if random_.random() < 0.4 else one for one in SECRET
+        f"\\u{ord(text):04x}" if random_.random() < 0.4 else text for text in SECRET
     ),
     "a beginning": lambda random_: SECRET[: random_.randint(1, 7)],
 }
@@ -96,11 +96,12 @@ class Saved:
 
     @property
     def data(self) -> bytes:
-        return b"".join(one.data for one in self.chunks)
+        return b"".join(chunk.data for chunk in self.chunks)
 
     def differences(self) -> list[str]:
         return [
-            one.line for one in check_session("s", self.log, self.chunks, self.closed).differences
+            difference.line
+            for difference in check_session("s", self.log, self.chunks, self.closed).differences
         ]
 
 
@@ -187,16 +188,16 @@ def openai_responses(parts: Sequence[Part]) -> list[Any]:
     items: list[dict[str, Any]] = []
     values: list[Any] = []
     for number, (kind, pieces) in enumerate(parts):
-        said = "".join(pieces)
+        message = "".join(pieces)
         match kind:
             case "call":
-                items.append(responses.call(said, f"call_{number}"))
+                items.append(responses.call(message, f"call_{number}"))
                 values.append(responses.added(number, responses.call("", f"call_{number}")))
             case "thinking":
-                items.append(responses.reasoning(said))
+                items.append(responses.reasoning(message))
                 values.append(responses.added(number, responses.reasoning()))
             case _:
-                items.append(responses.message(said))
+                items.append(responses.message(message))
                 values.append(responses.added(number, responses.message()))
     tell = {"call": responses.args, "thinking": responses.summary, "text": responses.text}
     values += [tell[kind](number, piece) for number, kind, piece in interleaved(parts)]
@@ -210,8 +211,8 @@ def gemini_events(parts: Sequence[Part]) -> list[Any]:
         if kind == "call":
             values.append(gemini.event(gemini.growing(name="f")))
             for piece in pieces:
-                told = gemini.at("$.a", stringValue=piece, more=True)
-                values.append(gemini.event(gemini.growing(told)))
+                answer = gemini.at("$.a", stringValue=piece, more=True)
+                values.append(gemini.event(gemini.growing(answer)))
             values.append(gemini.event(gemini.growing(gemini.at("$.a", stringValue=""))))
             values.append(gemini.event(gemini.growing(goes_on=False)))
         else:
@@ -247,10 +248,10 @@ def with_escapes(body: bytes, share: float, random_: random.Random) -> bytes:
     def escape(string: re.Match[bytes]) -> bytes:
         characters = re.findall(rb"\\.|[^\\]", string[0][1:-1])
         return b'"%s"' % b"".join(
-            (b"\\/" if one == b"/" else b"\\u%04x" % one[0])
-            if len(one) == 1 and random_.random() < share
-            else one
-            for one in characters
+            (b"\\/" if character == b"/" else b"\\u%04x" % character[0])
+            if len(character) == 1 and random_.random() < share
+            else character
+            for character in characters
         )
 
     return _STRING.sub(escape, body) if share else body
@@ -275,11 +276,11 @@ def answer(protocol: str, random_: random.Random) -> bytes:
         if kind in ("text", "thinking") and any(other == kind for other, _ in parts):
             kind = "call"  # else two would be one in protocols that tell no parts apart
         forms = random_.choices(sorted(FORMS), k=random_.randint(1, 3))
-        said = " and ".join(FORMS[form](random_) for form in forms)
-        said = f"my key is {said}" + random_.choice(("", ".", " it is"))
+        message = " and ".join(FORMS[form](random_) for form in forms)
+        message = f"my key is {message}" + random_.choice(("", ".", " it is"))
         if kind == "call" and protocol not in ("gemini", "ollama"):
-            said = f'{{"a": "{said}"}}'
-        parts.append((kind, cut(said, random_, random_.choice((1, 3, 12, 200)))))
+            message = f'{{"a": "{message}"}}'
+        parts.append((kind, cut(message, random_, random_.choice((1, 3, 12, 200)))))
     values = make(parts)
     body = lines(*values) if protocol == "ollama" else sse(*values)
     return with_escapes(body, random_.choice((0, 0.2, 1)), random_)
@@ -295,7 +296,7 @@ def test_an_answer_that_breaks_off_shows_none_either(protocol: str, seed: int) -
     pieces = cut(body, random_, random_.choice((90, 5000)))
     saved = asyncio.run(written(protocol, pieces, clean=random_.random() < 0.5))
     assert len(saved.data) <= len(body)
-    for text in (saved.data.decode(), *(str(one.event) for one in saved.log)):
+    for text in (saved.data.decode(), *(str(logged.event) for logged in saved.log)):
         assert SECRET[4:9] not in text
     assert saved.differences() == []
 
@@ -309,9 +310,9 @@ def test_most_of_a_secret_at_the_end_is_seen_by_nobody(
     """Nor where the end of the part and that of the answer say it once more."""
     parts = [(kind, ["my key is ", *SECRET[:-2]]), ("call", ['{"a": 1}'])]
     make, _ = PROTOCOLS[protocol]
-    frames = [lines(one) if protocol == "ollama" else sse(one) for one in make(parts)]
+    frames = [lines(item) if protocol == "ollama" else sse(item) for item in make(parts)]
     saved = asyncio.run(written(protocol, frames, clean=clean))
-    for text in (saved.data.decode(), *(str(one.event) for one in saved.log)):
+    for text in (saved.data.decode(), *(str(logged.event) for logged in saved.log)):
         assert SECRET[4:9] not in text
     assert saved.differences() == []
 
@@ -348,10 +349,12 @@ async def test_a_key_with_characters_that_json_escapes_differs_from_no_end(
     key = 'k<é>y"&%20-ü日本-77'
     monkeypatch.setattr(f"{__name__}.MASKER", Redactor([key]))
     parts = [("text", ["so ", *key, *key, after]), ("thinking", ["hm ", *key])]
-    saved = await written("openai_responses", [sse(one) for one in openai_responses(parts)])
-    warned = [one.event.code for one in saved.log if isinstance(one.event, Warned)]
+    saved = await written(
+        "openai_responses", [sse(openai_response) for openai_response in openai_responses(parts)]
+    )
+    warned = [logged.event.code for logged in saved.log if isinstance(logged.event, Warned)]
     assert warned == ["no_opening"]
-    assert key[4:9] not in saved.data.decode() + str([one.event for one in saved.log])
+    assert key[4:9] not in saved.data.decode() + str([logged.event for logged in saved.log])
     assert saved.differences() == []
 
 
@@ -384,7 +387,7 @@ async def test_what_may_be_a_secret_waits_until_it_is_decided(
     pieces: list[str], shown: str
 ) -> None:
     saved = await written("openai_chat", said(*pieces), ended=False)
-    assert texts_of([one.event for one in saved.log]) == {0: shown}
+    assert texts_of([logged.event for logged in saved.log]) == {0: shown}
     assert len(saved.data) == len(b"".join(said(*pieces)[: saved.data.count(b"data: ")]))
     assert SECRET[4:9].encode() not in saved.data
     assert saved.differences() == []
@@ -399,18 +402,18 @@ async def test_what_waited_has_the_time_of_its_arrival_and_its_place() -> None:
         calls(fragment(1, arguments='{"b": 1}')),
         calls(fragment(0, arguments='ow"}')),
     ]
-    pieces = [sse(one) for one in frames]
+    pieces = [sse(frame) for frame in frames]
     before = await written("openai_chat", pieces[:4], ended=False)
-    assert texts_of([one.event for one in before.log]) == {}
+    assert texts_of([logged.event for logged in before.log]) == {}
     assert before.data == b"".join(pieces[:2])
     after = await written("openai_chat", pieces, ended=False)
-    told = [one for one in after.log if isinstance(one.event, PartDelta)]
-    assert [(cast(PartDelta, one.event).index, one.at_ms) for one in told] == [
+    loggeds = [logged for logged in after.log if isinstance(logged.event, PartDelta)]
+    assert [(cast(PartDelta, logged.event).index, logged.at_ms) for logged in loggeds] == [
         (0, 3),
         (1, 4),
         (0, 5),
     ]
-    assert [one.at_ms for one in after.chunks] == [1, 2, 3, 4, 5]
+    assert [chunk.at_ms for chunk in after.chunks] == [1, 2, 3, 4, 5]
 
 
 def texts_of(events: Sequence[Event]) -> dict[int, str]:
@@ -443,15 +446,15 @@ def test_a_split_secret_is_seen_by_nobody(protocol: str, seed: int) -> None:
 def seen_by_nobody(protocol: str, random_: random.Random) -> None:
     body = answer(protocol, random_)
     saved = asyncio.run(written(protocol, cut(body, random_, random_.choice((7, 90, 5000)))))
-    events = [one.event for one in saved.log]
+    events = [logged.event for logged in saved.log]
     plain = [(start, end, event) for start, end, event in spanned(protocol, body)]
 
     logged = [
-        (one.source.start, one.source.end, one.event)
-        for one in saved.log
-        if one.source is not None and not isinstance(one.event, ResponseStarted)
+        (logged.source.start, logged.source.end, logged.event)
+        for logged in saved.log
+        if logged.source is not None and not isinstance(logged.event, ResponseStarted)
     ]
-    assert [shape(*one) for one in logged] == [shape(*one) for one in plain]
+    assert [shape(*row) for row in logged] == [shape(*row) for row in plain]
 
     whole = texts_of([event for _, _, event in plain])
     for index, text in texts_of(events).items():
@@ -490,12 +493,12 @@ async def test_a_large_event_is_looked_through_while_others_get_their_turn(
 
     monkeypatch.setattr(StreamRedactor, "release", noted)
     monkeypatch.setattr("playground.engine.responses.MUCH", 0 if much else 2**20)
-    said = json.dumps({"key": SECRET})
-    body = b"".join(sse(value) for value in anthropic([("call", [said[:20], said[20:]])]))
+    message = json.dumps({"key": SECRET})
+    body = b"".join(sse(value) for value in anthropic([("call", [message[:20], message[20:]])]))
     saved = await written("anthropic", [body[:300], body[300:]])
     assert (threading.get_ident() in threads) != much
     assert len(threads) == 1 or much
-    ended = [one.event for one in saved.log if isinstance(one.event, PartEnded)]
-    assert [len(one.text) for one in ended] == [len(said)]
-    assert ended[0].text == said.replace(SECRET, "*" * len(SECRET))
+    ended = [logged.event for logged in saved.log if isinstance(logged.event, PartEnded)]
+    assert [len(item.text) for item in ended] == [len(message)]
+    assert ended[0].text == message.replace(SECRET, "*" * len(SECRET))
     assert saved.differences() == []

@@ -31,7 +31,7 @@ def get_weather(city="", report=None):
 """
 SUNNY = {"city": "Paris", "temperature": 18}
 
-QUICK = [one for one in FAULTS if one.name not in ("slow", "stale")]
+QUICK = [fault for fault in FAULTS if fault.name not in ("slow", "stale")]
 
 
 def weather(folder: Path, result: object = SUNNY) -> Tool:
@@ -63,7 +63,7 @@ async def ended(engine: Engine, session_id: str) -> Call:
     return call
 
 
-@pytest.mark.parametrize("one", rest_slow(QUICK, 3), ids=lambda one: one.name)
+@pytest.mark.parametrize("one", rest_slow(QUICK, 3), ids=lambda item: item.name)
 async def test_what_runs_and_what_is_kept(tmp_path: Path, one: Fault, engine: Engine) -> None:
     session_id = await staging(engine, weather(tmp_path), one.name, decision=one.decision)
     call = await ended(engine, session_id)
@@ -75,9 +75,9 @@ async def test_what_runs_and_what_is_kept(tmp_path: Path, one: Fault, engine: En
         assert json.loads(call.real.text) == SUNNY
         assert call.result.content != call.real.content
     session = await wait_while_running(engine, session_id)
-    told = session_data(session)["calls"][0]
-    assert (told["fault"], told["decided_by"]) == (one.name, "person")
-    assert (told["real"] is not None) == one.runs
+    output = session_data(session)["calls"][0]
+    assert (output["fault"], output["decided_by"]) == (one.name, "person")
+    assert (output["real"] is not None) == one.runs
     # What the model reads is what was staged.
     assert json.dumps(call.result.text[:40])[1:-1] in session.turns[1].request.body
 
@@ -93,8 +93,8 @@ async def test_a_slow_answer_is_held_back_and_kept(
     assert call.result is not None
     assert call.real is not None
     assert call.result == replace(call.real, staged=True)
-    said = [one.text for one in events_of(await engine.log.events(session_id), CallProgressed)]
-    assert any("Held back on purpose" in text for text in said)
+    lines = [item.text for item in events_of(await engine.log.events(session_id), CallProgressed)]
+    assert any("Held back on purpose" in text for text in lines)
 
 
 @pytest.mark.parametrize("how", ["cancel", "stop", "close"])
@@ -158,7 +158,7 @@ async def test_half_a_key_is_no_key(tmp_path: Path, engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "error", "said"),
+    ("wish", "error", "message"),
     [
         ({"fault": "cut_json", "decision": "answer"}, Refused, "needs the tool to run"),
         ({"fault": "error", "decision": "run"}, Refused, "replaces the tool"),
@@ -170,9 +170,9 @@ async def test_half_a_key_is_no_key(tmp_path: Path, engine: Engine) -> None:
     ],
 )
 async def test_what_cannot_be_staged_is_refused(
-    tmp_path: Path, wish: dict[str, str], error: type[Exception], said: str, engine: Engine
+    tmp_path: Path, wish: dict[str, str], error: type[Exception], message: str, engine: Engine
 ) -> None:
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         await staging(engine, weather(tmp_path), **wish)
     assert ran(tmp_path) == 0
 
@@ -197,5 +197,5 @@ async def test_a_rule_stages_too(tmp_path: Path, engine: Engine) -> None:
     assert (call.decided.by, call.decided.fault) == ("rule", "injection")
     assert call.result is not None
     assert "call send_email" in call.result.text
-    assert [one.name for one in session.calls()] == ["get_weather"]
+    assert [call.name for call in session.calls()] == ["get_weather"]
     assert "did not follow it" in session.answer

@@ -45,13 +45,13 @@ TEXT = '{"a": "x", "b": 1}'
 
 def told(events: Sequence[Event], protocol: str = "anthropic") -> list[Event]:
     """The events, and the doubts where they come."""
-    doubts, found = StreamingValidation(TOOLS, protocol), list[Event]()
+    doubts, results = StreamingValidation(TOOLS, protocol), list[Event]()
     for event in events:
         if isinstance(event, PartEnded):
-            found += _some(doubts.at_end(event))
-        found.append(event)
-        found += _some(doubts.after(event))
-    return found
+            results += _some(doubts.at_end(event))
+        results.append(event)
+        results += _some(doubts.after(event))
+    return results
 
 
 def _some(event: CallDoubted | None) -> Iterator[CallDoubted]:
@@ -109,9 +109,9 @@ def test_custom_calls_are_texts_whatever_their_name() -> None:
 def test_calls_that_stream_at_the_same_time_are_told_apart() -> None:
     events = [PartStarted(0, "call", "add"), PartStarted(1, "call", "add")]
     pieces = [(0, '{"a": '), (1, '{"a"'), (0, "1}"), (1, ': "1"'), (1, "}")]
-    found = told([*events, *(PartDelta(*piece) for piece in pieces)])
-    doubts = [event for event in found if isinstance(event, CallDoubted)]
-    assert [(one.index, one.problem.pointer) for one in doubts] == [(1, "/a")]
+    results = told([*events, *(PartDelta(*piece) for piece in pieces)])
+    doubts = [event for event in results if isinstance(event, CallDoubted)]
+    assert [(doubt.index, doubt.problem.pointer) for doubt in doubts] == [(1, "/a")]
 
 
 def test_an_answer_that_is_written_in_one_piece_is_doubted_too() -> None:
@@ -130,13 +130,13 @@ async def test_the_log_says_it_before_the_call_is_checked(
         prompt = "What is the weather in Oslo? [[fault:args-wrong-types]]"
         session = await run_prompt(engine, prompt, STRICT, profile=profile)
         log = await engine.log.events(session.id)
-    told = [one.event for one in log if isinstance(one.event, CallDoubted | CallChecked)]
-    assert [type(one) for one in told] == [CallDoubted, CallChecked]
-    doubted, checked = told
+    lines = [logged.event for logged in log if isinstance(logged.event, CallDoubted | CallChecked)]
+    assert [type(item) for item in lines] == [CallDoubted, CallChecked]
+    doubted, checked = lines
     assert isinstance(doubted, CallDoubted)
     assert isinstance(checked, CallChecked)
     assert doubted.problem.message in [problem.message for problem in checked.problems]
-    sources = [one.source for one in log if isinstance(one.event, CallDoubted)]
+    sources = [logged.source for logged in log if isinstance(logged.event, CallDoubted)]
     assert sources != [None]
     (call,) = session.turns[0].calls
     assert call.part.doubt == doubted.problem

@@ -34,17 +34,17 @@ OUTPUT: dict[str, Any] = {
 
 
 def of(name: str, arguments: str = "{}", description: str = "", **config: Any) -> Call:
-    made = Events().start().prompt().request().call(0, name, arguments).end().session().call("1.0")
-    made.tool = Tool(name, description, config=config)
-    return made
+    call = Events().start().prompt().request().call(0, name, arguments).end().session().call("1.0")
+    call.tool = Tool(name, description, config=config)
+    return call
 
 
 def test_by_the_output_schema_with_the_arguments_said_again() -> None:
     call = of("get_weather", '{"city": "Oslo", "high": 99, "days": 3}', output_schema=OUTPUT)
     for number in range(6):
-        made = suggest_result(call, number)
-        assert made.made_from == "schema"
-        value = json.loads(made.text)
+        result = suggest_result(call, number)
+        assert result.made_from == "schema"
+        value = json.loads(result.text)
         assert schema_problems(OUTPUT, value) == ()
     # An argument that would make it wrong takes all echoes away; none is guessed at.
     assert value["high"] != 99
@@ -67,9 +67,9 @@ def test_by_the_output_schema_with_the_arguments_said_again() -> None:
 def test_without_a_schema_by_what_the_tool_is_about(
     name: str, description: str, holds: str
 ) -> None:
-    made = suggest_result(of(name, "{}", description))
-    assert holds in made.text
-    assert made.made_from == "name"
+    result = suggest_result(of(name, "{}", description))
+    assert holds in result.text
+    assert result.made_from == "name"
 
 
 def test_the_same_call_and_number_give_the_same_text_and_the_next_is_another() -> None:

@@ -66,7 +66,7 @@ async def test_two_writes_and_a_read_keep_the_models_order(
     assert "+second" in results[1]
     assert results[2] == "     1→second"
     log = await engine.log.events(session.id)
-    assert [one.call_id for one in events_of(log, CallStarted)] == ["1.0", "1.1", "1.2"]
+    assert [item.call_id for item in events_of(log, CallStarted)] == ["1.0", "1.1", "1.2"]
 
 
 async def test_what_waits_behind_a_person_leaves_the_session_waiting(
@@ -102,7 +102,7 @@ async def begun(engine: Engine, mark: str) -> Session:
 
 
 def hows(log: Any) -> list[str]:
-    return [one.how for one in events_of(log, TaskEnded)]
+    return [item.how for item in events_of(log, TaskEnded)]
 
 
 async def test_a_task_survives_its_turn_and_ends_by_stop_of_the_person(
@@ -154,8 +154,8 @@ async def test_a_task_ends_with_the_program(tmp_path: Path) -> None:
 async def test_a_server_that_is_killed_leaves_no_task(tmp_path: Path, number: int) -> None:
     """Over a real server: kill -9, and a polite end."""
     mark = f"84{os.getpid()}{int(number)}"
-    with run_server_process(tmp_path / "a.db", PLAYGROUND_PACE="0") as one:
-        async with one.client() as client:
+    with run_server_process(tmp_path / "a.db", PLAYGROUND_PACE="0") as server_process:
+        async with server_process.client() as client:
             session_id = await waiting(client)
             call = (await client.get(f"/sessions/{session_id}")).json()["calls"][0]
             decision = {
@@ -167,11 +167,11 @@ async def test_a_server_that_is_killed_leaves_no_task(tmp_path: Path, number: in
             answer = await client.post(path, json=decision)
             assert answer.status_code == 200, answer.text
             await wait_until(lambda: bool(alive(f"sleep\0{mark}")))
-        one.process.send_signal(number)
-        await asyncio.to_thread(one.process.wait, 20)
+        server_process.process.send_signal(number)
+        await asyncio.to_thread(server_process.process.wait, 20)
         await wait_until(lambda: alive(mark) == [])
-    with run_server_process(tmp_path / "a.db", PLAYGROUND_PACE="0") as one:
-        async with one.client() as client:
+    with run_server_process(tmp_path / "a.db", PLAYGROUND_PACE="0") as server_process:
+        async with server_process.client() as client:
             text = (await client.get(f"/sessions/{session_id}/events")).text
             assert '"kind": "task_ended"' in text
             assert '"how": "ended with the program"' in text
@@ -179,8 +179,10 @@ async def test_a_server_that_is_killed_leaves_no_task(tmp_path: Path, number: in
 
 async def waiting(client: httpx.AsyncClient) -> str:
     """The id of a session in which a run_shell call waits."""
-    made = await client.post("/sessions", json={"tools": ["run_shell"], "tool_choice": "run_shell"})
-    session_id = str(made.json()["id"])
+    response = await client.post(
+        "/sessions", json={"tools": ["run_shell"], "tool_choice": "run_shell"}
+    )
+    session_id = str(response.json()["id"])
     await client.post(f"/sessions/{session_id}/prompts", json={"text": "Run a command."})
     with anyio.fail_after(30):
         while (await client.get(f"/sessions/{session_id}")).json()["state"] != "waiting":

@@ -71,7 +71,7 @@ async def session_of(engine: Engine, session_id: str) -> Session:
 
 
 async def log_of(engine: Engine, session_id: str) -> Sequence[Event]:
-    return [one.event for one in await engine.log.events(session_id)]
+    return [event.event for event in await engine.log.events(session_id)]
 
 
 async def test_stop_ends_the_process_that_is_kept_for_a_file(
@@ -87,7 +87,7 @@ async def test_stop_ends_the_process_that_is_kept_for_a_file(
 
 
 def call_id(session: Session) -> str:
-    (call,) = [one for one in session.calls() if one.turn == 1]
+    (call,) = [call for call in session.calls() if call.turn == 1]
     return call.id
 
 
@@ -106,7 +106,7 @@ async def test_time_is_put_off_where_the_call_runs(tmp_path: Path, engine: Engin
     with pytest.raises(Conflict, match="not running"):
         await engine.runner.extend(session_id, id, 30)
     log = await engine.log.events(session_id)
-    assert [one.by_s for one in events_of(log, CallExtended)] == [30, 300]
+    assert [item.by_s for item in events_of(log, CallExtended)] == [30, 300]
 
 
 async def test_all_that_is_printed_is_in_the_log_before_the_end(
@@ -116,8 +116,8 @@ async def test_all_that_is_printed_is_in_the_log_before_the_end(
     (tmp_path / "go").touch()
     session = await wait_while_running(engine, session_id)
     call = session.call(call_id(session))
-    told = [one for one in await log_of(engine, session_id) if not isinstance(one, CallEnded)]
-    printed = "".join(one.output for one in told if isinstance(one, CallProgressed))
+    lines = [item for item in await log_of(engine, session_id) if not isinstance(item, CallEnded)]
+    printed = "".join(item.output for item in lines if isinstance(item, CallProgressed))
     assert printed == call.output == "héllo\nwörld\nand on\n"
     assert call.printed == len(printed)
 
@@ -176,13 +176,13 @@ async def test_who_ends_it_ends_all_of_it_and_says_so(
         case _:
             await engine.runner.close()
     assert runners(tmp_path) == []
-    (ended,) = [one for one in await log_of(engine, session_id) if isinstance(one, TaskEnded)]
-    said = {"stop_task": "stopped by you", "close": "ended with the program"}
-    assert ended == TaskEnded(task_id, said.get(how, "stopped with the run"))
+    (ended,) = [item for item in await log_of(engine, session_id) if isinstance(item, TaskEnded)]
+    answer = {"stop_task": "stopped by you", "close": "ended with the program"}
+    assert ended == TaskEnded(task_id, answer.get(how, "stopped with the run"))
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "message"),
     rest_slow(
         [
             ("stop", "The user stopped the run while this call was running; "),
@@ -192,7 +192,7 @@ async def test_who_ends_it_ends_all_of_it_and_says_so(
     ),
 )
 async def test_the_model_reads_who_ended_a_call(
-    tmp_path: Path, how: str, said: str, engine: Engine
+    tmp_path: Path, how: str, message: str, engine: Engine
 ) -> None:
     session_id = await under_way(engine, tmp_path)
     id = call_id(await session_of(engine, session_id))
@@ -205,7 +205,7 @@ async def test_the_model_reads_who_ended_a_call(
             await engine.runner.delete(session_id)
     result = (await session_of(engine, session_id)).call(id).result
     assert result is not None
-    assert result.text == f"{said}its effects so far are not undone."
+    assert result.text == f"{message}its effects so far are not undone."
     assert (result.kind, result.is_error) == ("interrupted", True)
 
 
@@ -235,7 +235,7 @@ async def test_a_queued_call_is_taken_back_and_waits_for_the_person(
     assert (session.state, session.waiting) == ("waiting", [session.call(second.id)])
     assert session.waiting[0].digest != before
     log = await log_of(engine, session.id)
-    assert [one.call_id for one in log if isinstance(one, CallStarted)] == [first.id]
+    assert [item.call_id for item in log if isinstance(item, CallStarted)] == [first.id]
 
 
 @pytest.mark.parametrize("first", ["cancel", "start"])
@@ -243,8 +243,8 @@ async def test_a_call_that_is_taken_back_as_it_begins_runs_or_waits(
     tmp_path: Path, first: str, engine: Engine
 ) -> None:
     session = await queued(engine, tmp_path)
-    one, two = session.current_calls
-    starts = engine.runner.cancel(session.id, one.id)  # its end lets the second begin
+    item, two = session.current_calls
+    starts = engine.runner.cancel(session.id, item.id)  # its end lets the second begin
     back = engine.runner.cancel(session.id, two.id)
     both = (back, starts) if first == "cancel" else (starts, back)
     await asyncio.gather(*both)
@@ -262,14 +262,14 @@ async def test_a_call_that_is_taken_back_as_it_begins_runs_or_waits(
 
 def runners(folder: Path) -> list[str]:
     """Processes that work in `folder`."""
-    found = []
+    results = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             if os.readlink(f"/proc/{name}/cwd") == str(folder):
-                found.append(name)
+                results.append(name)
         except OSError:
             continue
-    return found
+    return results
 
 
 async def test_the_model_reads_that_an_effect_is_unknown(tmp_path: Path, engine: Engine) -> None:
@@ -307,7 +307,7 @@ async def test_there_is_an_end_to_the_background(tmp_path: Path, engine: Engine)
 async def test_a_task_that_nobody_follows_is_ended_by_stop_and_by_a_restart(tmp_path: Path) -> None:
     """As after a write that failed, and after a program that was killed."""
     (tmp_path / "go").touch()
-    said = []
+    lines = []
     async with run_engine(tmp_path) as engine:
         ids = [await create_session(engine, [working(tmp_path)], rules=ALLOW_ALL) for _ in range(2)]
         for session_id in ids:
@@ -322,11 +322,11 @@ async def test_a_task_that_nobody_follows_is_ended_by_stop_and_by_a_restart(tmp_
         for session_id in ids:
             assert (await session_of(engine, session_id)).open_tasks == []
             await engine.runner.prompt(session_id, "hello")
-            said.append((await wait_while_running(engine, session_id)).turns[-1].request.body)
+            lines.append((await wait_while_running(engine, session_id)).turns[-1].request.body)
     assert [
-        body.count("It has no result, and what it had done by then is not undone") for body in said
+        body.count("It has no result, and what it had done by then is not undone") for body in lines
     ] == [
         1,
         1,
     ]
-    assert "its end could not be saved" in said[0]
+    assert "its end could not be saved" in lines[0]

@@ -67,7 +67,7 @@ class Fake:
 @asynccontextmanager
 async def trying(folder: Path) -> AsyncIterator[tuple[ToolTries, Fake]]:
     fake, numbers = Fake(), count(1)
-    made = ToolTries(
+    tool_tries = ToolTries(
         Executors({"mock": fake, "python": fake}, [fake]),
         folder,
         lambda: 1000,
@@ -75,29 +75,29 @@ async def trying(folder: Path) -> AsyncIterator[tuple[ToolTries, Fake]]:
         lambda: Redactor([KEY]),
     )
     with anyio.fail_after(20):
-        yield made, fake
-        await made.close()
+        yield tool_tries, fake
+        await tool_tries.close()
 
 
-async def ended(made: ToolTries, one: Try) -> Try:
-    while one.result is None:
-        await made.wait(one.id, one.changed, 10)
-    return one
+async def ended(tool_tries: ToolTries, item: Try) -> Try:
+    while item.result is None:
+        await tool_tries.wait(item.id, item.changed, 10)
+    return item
 
 
 async def test_it_runs_with_the_digits_that_were_typed_and_tells_of_its_progress(
     tmp_path: Path,
 ) -> None:
-    async with trying(tmp_path) as (made, fake):
-        one = await made.start(TryRequest(TOOL, FINE))
-        assert (await made.wait(one.id, 0, 10)).progress == "half *************************"
-        assert one.fraction == 0.5
+    async with trying(tmp_path) as (tool_tries, fake):
+        item = await tool_tries.start(TryRequest(TOOL, FINE))
+        assert (await tool_tries.wait(item.id, 0, 10)).progress == "half *************************"
+        assert item.fraction == 0.5
         fake.go.set()
-        await ended(made, one)
-        assert one.result == text_result("done *************************")
+        await ended(tool_tries, item)
+        assert item.result == text_result("done *************************")
         (asked,) = fake.asked
-        assert (asked.arguments, asked.code, asked.session) == (FINE, "a", f"try-{one.scratch}")
-        assert asked.folder == tmp_path / f"try-{one.scratch}"
+        assert (asked.arguments, asked.code, asked.session) == (FINE, "a", f"try-{item.scratch}")
+        assert asked.folder == tmp_path / f"try-{item.scratch}"
 
 
 @pytest.mark.parametrize(
@@ -114,43 +114,43 @@ async def test_it_runs_with_the_digits_that_were_typed_and_tells_of_its_progress
 async def test_what_may_not_run_does_not(
     tmp_path: Path, wanted: TryRequest, error: type[Exception], words: str
 ) -> None:
-    async with trying(tmp_path) as (made, fake):
+    async with trying(tmp_path) as (tool_tries, fake):
         with pytest.raises(error, match=words):
-            await made.start(wanted)
+            await tool_tries.start(wanted)
         assert fake.asked == []
 
 
 async def test_what_was_seen_is_what_runs(tmp_path: Path) -> None:
-    async with trying(tmp_path) as (made, fake):
+    async with trying(tmp_path) as (tool_tries, fake):
         fake.go.set()
-        looked = await made.look(TOOL, FINE)
-        assert [one.kind for one in looked.problems] == ["caution"]
-        await ended(made, await made.start(TryRequest(TOOL, FINE, seen=looked.seen)))
+        looked = await tool_tries.look(TOOL, FINE)
+        assert [problem.kind for problem in looked.problems] == ["caution"]
+        await ended(tool_tries, await tool_tries.start(TryRequest(TOOL, FINE, seen=looked.seen)))
         fake.code = "b"
         with pytest.raises(Conflict):
-            await made.start(TryRequest(TOOL, FINE, seen=looked.seen))
+            await tool_tries.start(TryRequest(TOOL, FINE, seen=looked.seen))
         fake.code = "a"
         other = Tool("add", parameters=NUMBER, config={"result": "y"})
         with pytest.raises(Conflict):
-            await made.start(TryRequest(other, FINE, seen=looked.seen))
+            await tool_tries.start(TryRequest(other, FINE, seen=looked.seen))
 
 
 async def test_run_anyway_and_nothing_at_all(tmp_path: Path) -> None:
-    async with trying(tmp_path) as (made, fake):
+    async with trying(tmp_path) as (tool_tries, fake):
         fake.go.set()
-        await ended(made, await made.start(TryRequest(TOOL, '{"n": "1"}', anyway=True)))
-        await ended(made, await made.start(TryRequest(TOOL, "null", anyway=True)))
-        assert [one.arguments for one in fake.asked] == ['{"n": "1"}', "{}"]
+        await ended(tool_tries, await tool_tries.start(TryRequest(TOOL, '{"n": "1"}', anyway=True)))
+        await ended(tool_tries, await tool_tries.start(TryRequest(TOOL, "null", anyway=True)))
+        assert [invocation.arguments for invocation in fake.asked] == ['{"n": "1"}', "{}"]
 
 
 async def test_cancel_ends_it(tmp_path: Path) -> None:
-    async with trying(tmp_path) as (made, fake):
-        one = await made.start(TryRequest(TOOL, FINE))
+    async with trying(tmp_path) as (tool_tries, fake):
+        item = await tool_tries.start(TryRequest(TOOL, FINE))
         await fake.begun.wait()
-        await made.cancel(one.id)
-        assert one.result is not None
-        assert one.result.kind == "interrupted"
-        assert await made.cancel(one.id) is one
+        await tool_tries.cancel(item.id)
+        assert item.result is not None
+        assert item.result.kind == "interrupted"
+        assert await tool_tries.cancel(item.id) is item
 
 
 async def test_tries_of_one_page_share_a_scratch_session_until_it_is_forgotten(
@@ -158,62 +158,66 @@ async def test_tries_of_one_page_share_a_scratch_session_until_it_is_forgotten(
 ) -> None:
     left = tmp_path / "try-left"
     left.mkdir()
-    async with trying(tmp_path) as (made, fake):
+    async with trying(tmp_path) as (tool_tries, fake):
         fake.go.set()
-        first = await ended(made, await made.start(TryRequest(TOOL, FINE)))
+        first = await ended(tool_tries, await tool_tries.start(TryRequest(TOOL, FINE)))
         assert not left.exists()
-        second = await ended(made, await made.start(TryRequest(TOOL, FINE, first.scratch)))
+        second = await ended(
+            tool_tries, await tool_tries.start(TryRequest(TOOL, FINE, first.scratch))
+        )
         assert second.scratch == first.scratch
-        assert [one.call for one in fake.asked] == ["1.1", "1.2"]
+        assert [invocation.call for invocation in fake.asked] == ["1.1", "1.2"]
         assert list(tmp_path.iterdir()) == [tmp_path / f"try-{first.scratch}"]
-        await made.forget(first.scratch)
+        await tool_tries.forget(first.scratch)
         assert fake.forgotten == [f"try-{first.scratch}"]
         assert list(tmp_path.iterdir()) == []
-        third = await ended(made, await made.start(TryRequest(TOOL, FINE, first.scratch)))
+        third = await ended(
+            tool_tries, await tool_tries.start(TryRequest(TOOL, FINE, first.scratch))
+        )
         assert third.scratch != first.scratch
 
 
 async def test_few_run_at_once_and_few_are_kept(tmp_path: Path) -> None:
-    async with trying(tmp_path) as (made, fake):
-        first = [await made.start(TryRequest(TOOL, FINE)) for _ in range(MOST_RUNNING)]
+    async with trying(tmp_path) as (tool_tries, fake):
+        first = [await tool_tries.start(TryRequest(TOOL, FINE)) for _ in range(MOST_RUNNING)]
         with pytest.raises(Refused, match="Cancel one"):
-            await made.start(TryRequest(TOOL, FINE))
+            await tool_tries.start(TryRequest(TOOL, FINE))
         fake.go.set()
         for _ in range(MOST_TRIES):
-            await ended(made, first[0])
-            for one in first:
-                await ended(made, one)
-            await ended(made, await made.start(TryRequest(TOOL, FINE)))
+            await ended(tool_tries, first[0])
+            for item in first:
+                await ended(tool_tries, item)
+            await ended(tool_tries, await tool_tries.start(TryRequest(TOOL, FINE)))
         with pytest.raises(NotFound, match="run it again"):
-            made.get(first[0].id)
+            tool_tries.get(first[0].id)
         assert len(list(tmp_path.iterdir())) == MOST_SCRATCHES
         assert len(fake.forgotten) == MOST_RUNNING + MOST_TRIES - MOST_SCRATCHES
 
 
 async def test_of_many_that_begin_at_once_few_run(tmp_path: Path) -> None:
     (tmp_path / "try-left").mkdir()
-    async with trying(tmp_path) as (made, fake):
-        begun = (made.start(TryRequest(TOOL, FINE)) for _ in range(3 * MOST_RUNNING))
-        told = await asyncio.gather(*begun, return_exceptions=True)
-        running = [one for one in told if isinstance(one, Try)]
+    async with trying(tmp_path) as (tool_tries, fake):
+        begun = (tool_tries.start(TryRequest(TOOL, FINE)) for _ in range(3 * MOST_RUNNING))
+        lines = await asyncio.gather(*begun, return_exceptions=True)
+        running = [item for item in lines if isinstance(item, Try)]
         assert len(running) == MOST_RUNNING
-        assert all(isinstance(one, Refused) for one in told if not isinstance(one, Try))
+        assert all(isinstance(item, Refused) for item in lines if not isinstance(item, Try))
         await fake.begun.wait()
-        for one in running:
-            assert (tmp_path / f"try-{one.scratch}").is_dir(), "it was not swept"
+        for each in running:
+            assert (tmp_path / f"try-{each.scratch}").is_dir(), "it was not swept"
 
 
 async def test_what_begins_while_a_scratch_is_forgotten_has_another(tmp_path: Path) -> None:
-    async with trying(tmp_path) as (made, fake):
-        first = await made.start(TryRequest(TOOL, FINE))
+    async with trying(tmp_path) as (tool_tries, fake):
+        first = await tool_tries.start(TryRequest(TOOL, FINE))
         await fake.begun.wait()
-        forgetting = asyncio.create_task(made.forget(first.scratch))
-        starting = asyncio.create_task(made.start(TryRequest(TOOL, FINE, first.scratch)))
+        forgetting = asyncio.create_task(tool_tries.forget(first.scratch))
+        starting = asyncio.create_task(tool_tries.start(TryRequest(TOOL, FINE, first.scratch)))
         await forgetting
         second = await starting
         assert second.scratch != first.scratch
         assert second.result is None
-        await made.forget(first.scratch)
+        await tool_tries.forget(first.scratch)
         assert (tmp_path / f"try-{second.scratch}").is_dir()
 
 
@@ -221,7 +225,7 @@ async def test_what_begins_while_a_scratch_is_forgotten_has_another(tmp_path: Pa
 async def test_what_was_drawn_without_asking_runs_where_nothing_is_said_against_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Literal["caution", "note"], runs: bool
 ) -> None:
-    async with trying(tmp_path) as (made, fake):
+    async with trying(tmp_path) as (tool_tries, fake):
 
         async def checked(session: str, tool: Tool, arguments: str) -> CallCheck:
             return CallCheck("a", (Problem(kind, "Mind the step."),))
@@ -229,22 +233,22 @@ async def test_what_was_drawn_without_asking_runs_where_nothing_is_said_against_
         monkeypatch.setattr(fake, "checked", checked)
         wanted = TryRequest(TOOL, FINE, seen=UNASKED)
         if runs:
-            await made.start(wanted)
+            await tool_tries.start(wanted)
         else:
             with pytest.raises(Conflict, match="Check it again"):
-                await made.start(wanted)
+                await tool_tries.start(wanted)
 
 
 async def test_the_end_ends_what_runs(tmp_path: Path) -> None:
-    async with trying(tmp_path) as (made, fake):
-        one = await made.start(TryRequest(TOOL, FINE))
+    async with trying(tmp_path) as (tool_tries, fake):
+        item = await tool_tries.start(TryRequest(TOOL, FINE))
         await fake.begun.wait()
-        await made.close()
-        assert one.result is not None
-        assert fake.forgotten == [f"try-{one.scratch}"]
+        await tool_tries.close()
+        assert item.result is not None
+        assert fake.forgotten == [f"try-{item.scratch}"]
 
 
 async def test_an_answer_by_hand_stands_for_a_run(tmp_path: Path) -> None:
-    async with trying(tmp_path) as (made, _):
-        one = made.answered(TryRequest(TOOL, FINE), text_result(f"by hand {KEY}"))
-        assert made.get(one.id).result == text_result("by hand *************************")
+    async with trying(tmp_path) as (tool_tries, _):
+        item = tool_tries.answered(TryRequest(TOOL, FINE), text_result(f"by hand {KEY}"))
+        assert tool_tries.get(item.id).result == text_result("by hand *************************")

@@ -55,9 +55,9 @@ async def test_no_rule_runs_it_and_a_person_can(tmp_path: Path, sent: bytes, why
         await wait_while_running(engine, session.id)
         assert call.result is not None
         assert call.result.content[0].text == "17 * 23 = 391"
-        found: list[Difference] = []
-        await verify(engine.database, found.append)
-    assert found == []
+        differences: list[Difference] = []
+        await verify(engine.database, differences.append)
+    assert differences == []
 
 
 async def test_nothing_of_a_broken_answer_stays_until_the_garbage_is_collected(
@@ -70,7 +70,11 @@ async def test_nothing_of_a_broken_answer_stays_until_the_garbage_is_collected(
         gc.disable()
         try:
             await run_prompt(engine, "17 * 23?", "calculator", profile=profile)
-            left = [one for one in gc.get_objects() if isinstance(one, ResponseRecorder)]
+            left = [
+                get_object
+                for get_object in gc.get_objects()
+                if isinstance(get_object, ResponseRecorder)
+            ]
             assert not left
         finally:
             gc.enable()
@@ -100,6 +104,6 @@ async def test_an_answer_that_is_stopped_behind_its_finish_reason_is_stopped(
         failure = session.turns[-1].failure
         assert failure is not None
         assert failure.failure == "stopped"
-        found: list[Difference] = []
-        await verify(engine.database, found.append)
-    assert found == []
+        differences: list[Difference] = []
+        await verify(engine.database, differences.append)
+    assert differences == []

@@ -52,7 +52,11 @@ async def watched(folder: Path) -> AsyncIterator[tuple[Engine, Boundary]]:
 
 async def read_to_the_end(engine: Engine) -> None:
     """Until nothing more of any answer arrives."""
-    readers = [one.reader for one in engine.runner._client._open if one.reader is not None]
+    readers = [
+        open_request.reader
+        for open_request in engine.runner._client._open
+        if open_request.reader is not None
+    ]
     await asyncio.wait(readers)
 
 
@@ -150,8 +154,8 @@ async def test_what_memory_cannot_hold_is_lost_and_that_is_said(
             await wait_for_event(engine, session_id, PartDelta)
         disk.on = True
         await read_to_the_end(engine)
-        kept = engine.client.unsaved
-        assert most < kept < most + (len(ids) + 1) * piece
+        stored = engine.client.unsaved
+        assert most < stored < most + (len(ids) + 1) * piece
         await disk.lifted()
         for session_id in ids:
             session = await wait_while_running(engine, session_id)

@@ -101,8 +101,8 @@ TAMPERED: dict[str, tuple[str, str]] = {
 async def found_in(
     database: Database, *, mending: bool = False
 ) -> tuple[Verified, Sequence[Difference]]:
-    found: list[Difference] = []
-    return await verify(database, found.append, mending=mending), found
+    differences: list[Difference] = []
+    return await verify(database, differences.append, mending=mending), differences
 
 
 @pytest.mark.parametrize("protocol", rest_slow(PROTOCOLS))
@@ -115,7 +115,7 @@ async def test_what_is_kept_is_what_was_sent(tmp_path: Path, protocol: str) -> N
         ids: list[str] = []
         for stream in (True, False):
             for prompt in prompts:
-                one = await create_session(
+                item_id = await create_session(
                     engine,
                     ["calculator"],
                     rules=ALLOW_ALL,
@@ -123,17 +123,17 @@ async def test_what_is_kept_is_what_was_sent(tmp_path: Path, protocol: str) -> N
                     stream=stream,
                     max_retries=0,
                 )
-                ids.append(one)
-                await engine.runner.prompt(one, prompt)
-        for one in ids:
-            await wait_while_running(engine, one)
-            assert await boundary.wrongly_kept(engine, one) == []
-        done, found = await found_in(engine.database)
-        masked = {one: (await engine.log.recordings(one))[1] for one in ids}
-    assert found == []
+                ids.append(item_id)
+                await engine.runner.prompt(item_id, prompt)
+        for item_id in ids:
+            await wait_while_running(engine, item_id)
+            assert await boundary.wrongly_kept(engine, item_id) == []
+        done, differences = await found_in(engine.database)
+        masked = {item_id: (await engine.log.recordings(item_id))[1] for item_id in ids}
+    assert differences == []
     assert (done.sessions, done.recordings, done.unhashed, done.unended) == (6, 8, 0, 0)
-    assert [bool(masked[one].masked) for one in ids] == [False, False, True] * 2
-    spans = [end - start for one in ids for start, end in masked[one].masked]
+    assert [bool(masked[item_id].masked) for item_id in ids] == [False, False, True] * 2
+    spans = [end - start for item_id in ids for start, end in masked[item_id].masked]
     assert spans == [len(KEY)] * 2
     assert len(KEY) >= SHORTEST
 
@@ -141,48 +141,48 @@ async def test_what_is_kept_is_what_was_sent(tmp_path: Path, protocol: str) -> N
 async def test_what_was_stopped_is_kept_up_to_there(start_engine: StartEngine) -> None:
     boundary = Boundary()
     engine = await start_engine(boundary=boundary)
-    one = await create_session(engine)
-    await engine.runner.prompt(one, "[[fault:pings-forever]] hello")
+    text = await create_session(engine)
+    await engine.runner.prompt(text, "[[fault:pings-forever]] hello")
     async with asyncio.timeout(20):
-        while not await engine.log.chunks(one):
+        while not await engine.log.chunks(text):
             await engine.sessions.wait(engine.sessions.position, engine.sessions.list_version, 0.05)
-    await engine.runner.stop(one)
-    await wait_for_event(engine, one, ResponseFailed)
-    session = await wait_while_running(engine, one)
+    await engine.runner.stop(text)
+    await wait_for_event(engine, text, ResponseFailed)
+    session = await wait_while_running(engine, text)
     assert session.turns[-1].failure is not None
     assert session.turns[-1].failure.failure == "stopped"
-    assert await boundary.wrongly_kept(engine, one, whole=False) == []
+    assert await boundary.wrongly_kept(engine, text, whole=False) == []
     assert (await found_in(engine.database))[1] == []
 
 
 def written(path: Path, *sql: str) -> None:
     """By a connection of its own, which keeps no foreign keys."""
     with closing(sqlite3.connect(path)) as connection:
-        for one in sql:
-            connection.execute(one)
+        for text in sql:
+            connection.execute(text)
         connection.commit()
 
 
 async def test_whatever_was_changed_is_found(engine: Engine) -> None:
     """Each change alone, undone after it; the other session stays whole."""
     for _ in range(2):
-        one = await create_session(engine, ["calculator"], rules=ALLOW_ALL)
-        await engine.runner.prompt(one, PROMPT)
-        await wait_while_running(engine, one)
+        text = await create_session(engine, ["calculator"], rules=ALLOW_ALL)
+        await engine.runner.prompt(text, PROMPT)
+        await wait_while_running(engine, text)
     tables, path = (
         ("sessions", "events", "chunks", "recordings", "called"),
         engine.database.path,
     )
     written(path, *(f"CREATE TABLE kept_{o} AS SELECT * FROM {o}" for o in tables))
     again = [f"INSERT INTO {o} SELECT * FROM kept_{o}" for o in tables]
-    again += [one.sql for one in REBUILD]
+    again += [statement.sql for statement in REBUILD]
     ids = sorted(row[0] for row in await engine.database.rows("SELECT id FROM sessions"))
     missed: dict[str, list[str]] = {}
     for name, (sql, words) in TAMPERED.items():
         written(path, sql)
-        done, found = await found_in(engine.database)
-        lines = [one.line for one in found]
-        others = {one.session for one in found} - {ids[0], SEARCH}
+        done, differences = await found_in(engine.database)
+        lines = [difference.line for difference in differences]
+        others = {difference.session for difference in differences} - {ids[0], SEARCH}
         if not any(words in line for line in lines) or others or done.sessions != 2:
             missed[name] = lines
         written(path, *(f"DELETE FROM {o}" for o in tables), *again)
@@ -209,9 +209,9 @@ async def test_wording_of_an_older_version_is_no_difference(engine: Engine) -> N
 
 
 async def test_a_request_whose_bytes_changed_is_found(engine: Engine) -> None:
-    one = await create_session(engine, system="Be brief. " * 300)
-    await engine.runner.prompt(one, "hello")
-    await wait_while_running(engine, one)
+    text = await create_session(engine, system="Be brief. " * 300)
+    await engine.runner.prompt(text, "hello")
+    await wait_while_running(engine, text)
     assert (await found_in(engine.database))[1] == []
     changed = "UPDATE slices SET bytes = CAST(replace(bytes, 'brief', 'grand') AS BLOB)"
     written(engine.database.path, f"{changed} WHERE nth > 4")
@@ -221,10 +221,10 @@ async def test_a_request_whose_bytes_changed_is_found(engine: Engine) -> None:
 
 
 async def test_the_list_and_the_search_are_built_anew(engine: Engine) -> None:
-    one = await create_session(engine, ["calculator"], rules=ALLOW_ALL)
-    await engine.runner.prompt(one, PROMPT)
-    await wait_while_running(engine, one)
-    before = await engine.log.summary(one)
+    text = await create_session(engine, ["calculator"], rules=ALLOW_ALL)
+    await engine.runner.prompt(text, PROMPT)
+    await wait_while_running(engine, text)
+    before = await engine.log.summary(text)
     ((texts,),) = await engine.database.rows("SELECT count(*) FROM texts")
     spoiled = (
         "UPDATE sessions SET state = 'running', calls = 9, model = 'x', profile = 'y'",
@@ -234,14 +234,16 @@ async def test_the_list_and_the_search_are_built_anew(engine: Engine) -> None:
     await engine.database.write([Statement(sql, [()]) for sql in spoiled])
     done, _ = await found_in(engine.database)
     assert done.mended is None
-    assert (await engine.log.summary(one)) != before
-    done, found = await found_in(engine.database, mending=True)
-    assert (done.mended, done.differences) == (1, len(found))
-    assert [one.line for one in found if "the list has" not in one.says] == [
-        f'{one}:0: the call of "calculator" is not in the search index',
+    assert (await engine.log.summary(text)) != before
+    done, differences = await found_in(engine.database, mending=True)
+    assert (done.mended, done.differences) == (1, len(differences))
+    assert [
+        difference.line for difference in differences if "the list has" not in difference.says
+    ] == [
+        f'{text}:0: the call of "calculator" is not in the search index',
         f"{SEARCH}:0: {texts} texts are not in the index",
     ]
-    assert (await engine.log.summary(one)) == before
+    assert (await engine.log.summary(text)) == before
     rows = await engine.database.rows("SELECT tool FROM called")
     assert [row[0] for row in rows] == ["calculator"]
     hits = await engine.database.rows("SELECT count(*) FROM found WHERE found MATCH '391'")
@@ -253,18 +255,18 @@ async def test_what_nobody_can_read_does_not_keep_the_rest_from_being_put_right(
     engine: Engine,
 ) -> None:
     for _ in range(2):
-        one = await create_session(engine)
-        await engine.runner.prompt(one, "hello")
-        await wait_while_running(engine, one)
+        text = await create_session(engine)
+        await engine.runner.prompt(text, "hello")
+        await wait_while_running(engine, text)
     ids = sorted(row[0] for row in await engine.database.rows("SELECT id FROM sessions"))
     spoiled = (
         TAMPERED["what nobody can read"][0],
         f"UPDATE sessions SET state = 'failed' WHERE id != {FIRST}",
     )
     await engine.database.write([Statement(sql, [()]) for sql in spoiled])
-    done, found = await found_in(engine.database, mending=True)
+    done, differences = await found_in(engine.database, mending=True)
     assert (done.sessions, done.mended) == (2, 1)
-    assert "the index could not be rebuilt" in found[-1].line
+    assert "the index could not be rebuilt" in differences[-1].line
     restored = await engine.log.summary(ids[1])
     assert restored is not None
     assert restored.state == "idle"
@@ -272,14 +274,14 @@ async def test_what_nobody_can_read_does_not_keep_the_rest_from_being_put_right(
 
 async def test_a_row_that_is_older_than_the_last_deltas_is_no_difference(engine: Engine) -> None:
     """A server writes the row with the next event that is no delta; meanwhile nothing is wrong."""
-    one = await create_session(engine)
-    await engine.runner.prompt(one, "hello")
-    await wait_while_running(engine, one)
+    text = await create_session(engine)
+    await engine.runner.prompt(text, "hello")
+    await wait_while_running(engine, text)
     last = "(SELECT max(seq) FROM events WHERE kind LIKE 'part_delta%')"
     cut = f"DELETE FROM events WHERE seq > {last}"
     path = engine.database.path
     same = "UPDATE events SET at_ms = 1000"  # however long the answer took
-    written(path, cut, same, *(one.sql for one in REBUILD))
+    written(path, cut, same, *(statement.sql for statement in REBUILD))
     await found_in(engine.database, mending=True)  # the list's row is right now
     later = f"UPDATE events SET at_ms = at_ms + 9 WHERE seq = {last}"
     written(path, later)

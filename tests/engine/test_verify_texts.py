@@ -53,15 +53,15 @@ def test_what_was_cut_by_the_end_of_the_program_is_compared_up_to_there() -> Non
     body = b'data: {"choices":[{"index":0,"delta":{"role":"","content":"Hel"}}]}\n\ndata: {"cho'
     frame = Source(1, 0, body.index(b"\n\n"))
     seq = log[-1].seq
-    told = [
+    loggeds = [
         *log,
         Logged(seq + 1, 1, PartStarted(0, "text"), frame),
         Logged(seq + 2, 1, PartDelta(0, "Hel"), frame),
     ]
-    done = check_session("s", told, [Chunk(1, 0, 1, body)], {})
-    assert [one.says for one in done.differences] == []
+    done = check_session("s", loggeds, [Chunk(1, 0, 1, body)], {})
+    assert [difference.says for difference in done.differences] == []
     assert (done.unended, done.events) == (1, 2)
-    short = check_session("s", told[:-1], [Chunk(1, 0, 1, body)], {})
+    short = check_session("s", loggeds[:-1], [Chunk(1, 0, 1, body)], {})
     assert "part_delta" in short.differences[0].line
 
 

@@ -37,7 +37,7 @@ class FullDisk:
             error.sqlite_errorname = "SQLITE_FULL"
             raise error
         await self._write(groups, full)
-        rows: list[Any] = [row for group in groups for one in group for row in one.rows]
+        rows: list[Any] = [row for group in groups for statement in group for row in statement.rows]
         if self._kind is not None and any(self._kind in row for row in rows):
             self.on, self._kind = True, None
 

@@ -160,8 +160,8 @@ def test_each_expectation_of_arguments_claims_a_call_of_its_own() -> None:
 
     assert sentences('f {"city": "Oslo"}', "f {}") == ["", "", ""]
     assert sentences("f {}", 'f {"city": "Oslo"}') == ["", "", ""]
-    taken = "The matching call of f is already used by another expectation."
-    assert sentences('f {"city": "Oslo"}') == ["", taken, ""]
+    accepted_text = "The matching call of f is already used by another expectation."
+    assert sentences('f {"city": "Oslo"}') == ["", accepted_text, ""]
     none = (
         "None of 2 calls of f matches; one was called with {}: /city is missing, and should be "
         '"Oslo".'

@@ -161,10 +161,12 @@ def test_a_report_shows_no_key_in_any_format(form: str, report: BatchReport) -> 
     made_up = [made_up_key(rule) for rule in RULES.values()]
     text = "\n".join(each.text for each in made_up)
     call = CallMade("find_order", json.dumps({"id": text, "n": 7}))
-    said = [replace(result, text=text, detail=text, calls=(call,)) for result in report.results]
+    run_results = [
+        replace(result, text=text, detail=text, calls=(call,)) for result in report.results
+    ]
     wrong = CheckResult(CALLED, False, f"find_order got {text}")
-    said[3] = replace(said[3], outcome="failed", checks=(wrong,))
-    with_keys = make_report(report.spec, said, stopped=True)
+    run_results[3] = replace(run_results[3], outcome="failed", checks=(wrong,))
+    with_keys = make_report(report.spec, run_results, stopped=True)
     left = html.unescape(write_report(with_keys, form, TEMPLATES).data.decode("utf-8"))
     left += left.replace('""', '"') + left.replace('\\"', '"').replace("\\\\", "\\")
     assert [each for each in made_up if each.key in left] == []

@@ -243,9 +243,11 @@ def called(spec: Spec, calls: Callable[[RunKey, int], list[tuple[str, Any]]]) ->
     results = []
     for place, key in enumerate(spec.keys()):
         wanted = spec.by_id[key.case].expect[0].value
-        made = [CallMade(tool, json.dumps(arguments)) for tool, arguments in calls(key, place)]
-        right = wanted is True if not made else wanted in [call.name for call in made]
-        results.append(run(key, "passed" if right else "failed", *made))
+        call_mades = [
+            CallMade(tool, json.dumps(arguments)) for tool, arguments in calls(key, place)
+        ]
+        right = wanted is True if not call_mades else wanted in [call.name for call in call_mades]
+        results.append(run(key, "passed" if right else "failed", *call_mades))
     return make_report(spec, results)
 
 
@@ -255,10 +257,15 @@ def test_the_matrix_counts_what_was_called_instead() -> None:
         Case("none", "Thanks.", expect=(Expectation("no_call", True),)),
         Case("text", "Say yes.", expect=(Expectation("text_contains", "yes"),)),
     ]
-    made = {"c0": ["find_order"], "c1": ["search", "lookup_order"], "c2": [], "none": ["search"]}
+    document = {
+        "c0": ["find_order"],
+        "c1": ["search", "lookup_order"],
+        "c2": [],
+        "none": ["search"],
+    }
     report = called(
         spec_of(cases, variants=("default",)),
-        lambda key, place: [(name, {}) for name in made.get(key.case, [])],
+        lambda key, place: [(name, {}) for name in document.get(key.case, [])],
     )
     assert report.confusion == {
         "find_order": {"find_order": 1, "search": 1, "lookup_order": 1, NO_TOOL: 1},

@@ -91,9 +91,9 @@ class Kind(Talk):
 
 def weather(protocol: str, **changes: Any) -> Kind:
     """Asked for the weather: a call, its result, an answer."""
-    one = Kind(protocol, **changes)
-    one.prompt("What is the weather in Paris? It's 'cold', \"I\" hear: $HOME `id` \\ é 漢")
-    one.turn()
-    one.results(["11 degrees" for _ in one.session.turns[-1].calls])
-    one.turn()
-    return one
+    kind = Kind(protocol, **changes)
+    kind.prompt("What is the weather in Paris? It's 'cold', \"I\" hear: $HOME `id` \\ é 漢")
+    kind.turn()
+    kind.results(["11 degrees" for _ in kind.session.turns[-1].calls])
+    kind.turn()
+    return kind

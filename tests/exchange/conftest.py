@@ -22,9 +22,9 @@ class Heard:
 
     def bodies(self) -> list[Any]:
         """What came since it was last asked."""
-        found = [json.loads(body) for _, _, body in self.seen]
+        results = [json.loads(body) for _, _, body in self.seen]
         self.seen.clear()
-        return found
+        return results
 
 
 @pytest.fixture(scope="session")

@@ -143,12 +143,12 @@ def parameters_of(
 ) -> dict[tuple[str, str], Mapping[str, Any]]:
     """The parameters of an operation by (in, name); its own replace those of its path."""
     item = resolve(document, document["paths"][path])
-    found = {}
+    result = {}
     for holder in (item, resolve(document, item[method])):
         for entry in holder.get("parameters", ()):
             parameter = resolve(document, entry)
-            found[parameter["in"], parameter["name"]] = parameter
-    return found
+            result[parameter["in"], parameter["name"]] = parameter
+    return result
 
 
 def _in_query(path: str, parameter: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -234,7 +234,7 @@ def _further_media_types(content_type: str) -> dict[str, Any]:
 
 def _sentence(error: BaseException) -> str:
     """An error with its causes."""
-    found = []
+    results = []
     cause: BaseException | None = error
     while cause is not None:
         reasons = [inner.message for inner in getattr(cause, "schema_errors", ())]
@@ -242,9 +242,9 @@ def _sentence(error: BaseException) -> str:
             text = "; ".join(reasons) or str(cause)
         except Exception:  # some of its errors expect bytes for their sentence, and have a text
             text = repr(cause)
-        found.append(f"{type(cause).__name__}: {text}")
+        results.append(f"{type(cause).__name__}: {text}")
         cause = cause.__cause__
-    return " <- ".join(found[-2:])
+    return " <- ".join(results[-2:])
 
 
 # -- the document as openapi-core reads it
@@ -281,9 +281,9 @@ def _single_operation(document: Mapping[str, Any], path: str, method: str) -> di
         content = {kind: _say_json(document, kind, media)
                    for kind, media in body["content"].items()}  # fmt: skip
         operation["requestBody"] = {**body, "content": content}
-    kept = {key: value for key, value in item.items() if key not in METHODS}
-    kept["parameters"] = [_single_typed(document, entry) for entry in shared]
-    paths = {_address(path): {**kept, method: operation}}
+    stored_data = {key: value for key, value in item.items() if key not in METHODS}
+    stored_data["parameters"] = [_single_typed(document, entry) for entry in shared]
+    paths = {_address(path): {**stored_data, method: operation}}
     return {**document, "paths": paths, "webhooks": {}}
 
 
@@ -457,32 +457,32 @@ class _Styles(StyleDeserializersFactory):
 
 
 def _exploded(location: Mapping[str, Any], properties: list[str]) -> dict[str, Any]:
-    found = {name: location[name] for name in properties if name in location}
-    if not found:
+    result = {name: location[name] for name in properties if name in location}
+    if not result:
         raise KeyError
-    return found
+    return result
 
 
 def _deep(location: ImmutableMultiDict[str, str], name: str) -> dict[str, Any]:
     """`name[a][b]=1` as `{"a": {"b": "1"}}`; `[0]` and `[]` are items of an array."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for key, value in location.items(multi=True):
         steps = re.findall(r"\[([^\]]*)\]", key.removeprefix(name))
         if not key.startswith(f"{name}[") or not steps:
             continue
-        at = found
+        at = result
         for step in steps[:-1]:
             at = at.setdefault(step, {})
         at[str(len(at)) if steps[-1] == "" else steps[-1]] = value
-    if not found:
+    if not result:
         raise KeyError(name)
-    return {key: _with_lists(value) for key, value in found.items()}
+    return {key: _with_lists(value) for key, value in result.items()}
 
 
 def _with_lists(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    inner = {key: _with_lists(one) for key, one in value.items()}
+    inner = {key: _with_lists(item) for key, item in value.items()}
     numbered = [str(place) for place in range(len(inner))]
     return list(inner.values()) if inner and list(inner) == numbered else inner
 

@@ -85,15 +85,15 @@ def argument_names(
 ) -> dict[tuple[str, str], str]:
     """The argument of each parameter: its name with what no argument may have as `_`, and with its
     place behind where that name is taken."""
-    free, found = [*properties], {}
+    free, result = [*properties], {}
     for where, name in parameters:
         plain = re.sub(r"[^A-Za-z0-9_-]+", "_", name).strip("_") or where
         choices = (plain, f"{plain}_{where}", *(f"{plain}_{where}_{n}" for n in range(2, 6)))
         argument = next((choice for choice in choices if choice in free), None)
         if argument is not None:
             free.remove(argument)
-            found[where, name] = argument
-    return found
+            result[where, name] = argument
+    return result
 
 
 def arguments_of(
@@ -111,10 +111,12 @@ def arguments_of(
         texts = _texts_for(parameters.get((where, name), {}), where, place)
         yield from _values(schema, number + sum(map(ord, repr(place))), texts)
 
-    made = satisfying(tool.parameters, wish=wish, sparse=number % 2 == 1)
-    assert isinstance(made, dict)
+    result = satisfying(tool.parameters, wish=wish, sparse=number % 2 == 1)
+    assert isinstance(result, dict)
     # null stands for a parameter that is not given
-    return {name: value for name, value in made.items() if name not in places or value is not None}
+    return {
+        name: value for name, value in result.items() if name not in places or value is not None
+    }
 
 
 def _values(schema: Mapping[str, Any], start: int, texts: Sequence[str]) -> Iterator[Any]:
@@ -164,16 +166,16 @@ async def compare(
     server: Server,
 ) -> Comparison:
     """One call, and what its request says by `document`."""
-    found = Comparison(arguments)
+    comparison = Comparison(arguments)
     data, failure = await execute(tool, arguments, server)
     if data is None:
-        found.different.append(Difference("request", "a request", failure))
-        return found
+        comparison.different.append(Difference("request", "a request", failure))
+        return comparison
     origin = "{0.scheme}://{0.netloc}".format(urlsplit(str(tool.config["url"])))
-    found.request = request = RecordedRequest.parse(data, origin)
+    comparison.request = request = RecordedRequest.parse(data, origin)
     if request.method != method:
-        found.different.append(Difference("method", method, request.method))
-        return found
+        comparison.different.append(Difference("method", method, request.method))
+        return comparison
     read = read_request(document, path, method, request)
     names = argument_names(
         parameters_of(document, path, method), tool.parameters.get("properties", {})
@@ -183,18 +185,18 @@ async def compare(
             continue  # no parameters, by the specification or because a tool cannot set them
         if (where, name) not in names:
             if parameter.get("required"):
-                found.different.append(Difference(f"{where} {name}", "an argument", None))
+                comparison.different.append(Difference(f"{where} {name}", "an argument", None))
             continue
         expected = arguments.get(names[where, name])
         value = read.parameters.get((where, name))
         default = resolve(document, parameter.get("schema", {})).get("default")
         if expected is None and default is not None and value == default:
             value = None  # openapi-core fills it in
-        _add(found, f"{where} {name}", expected, value)
+        _add(comparison, f"{where} {name}", expected, value)
     rest = {name: value for name, value in arguments.items() if name not in names.values()}
-    _add(found, "body", *_bodies(document, path, method, rest, read.body))
-    found.different += [Difference("problem", None, problem) for problem in read.problems]
-    return found
+    _add(comparison, "body", *_bodies(document, path, method, rest, read.body))
+    comparison.different += [Difference("problem", None, problem) for problem in read.problems]
+    return comparison
 
 
 async def execute(
@@ -233,13 +235,13 @@ async def _loopback(host: str, port: int) -> Sequence[str]:
     return ["127.0.0.1"]
 
 
-def _add(found: Comparison, where: str, expected: Any, read: Any) -> None:
+def _add(comparison: Comparison, where: str, expected: Any, read: Any) -> None:
     if read is None and (expected is None or (not expected and isinstance(expected, list | dict))):
         return  # an empty list or object is in no request but as JSON
     if same(expected, read):
-        found.equal.append(where)
+        comparison.equal.append(where)
     else:
-        found.different.append(Difference(where, expected, read))
+        comparison.different.append(Difference(where, expected, read))
 
 
 def _bodies(
@@ -275,10 +277,15 @@ def same(expected: Any, read: Any) -> bool:
         return read == expected.encode()
     match expected, read:
         case Mapping(), Mapping():
-            kept = {key: value for key, value in read.items() if value is not None}
-            given = {key: value for key, value in expected.items()
-                     if value is not None and (value not in ({}, []) or key in kept)}  # fmt: skip
-            return given.keys() == kept.keys() and all(same(given[key], kept[key]) for key in given)
+            present = {key: value for key, value in read.items() if value is not None}
+            given = {
+                key: value
+                for key, value in expected.items()
+                if value is not None and (value not in ({}, []) or key in present)
+            }
+            return given.keys() == present.keys() and all(
+                same(given[key], present[key]) for key in given
+            )
         case list(), list():
             return len(expected) == len(read) and all(map(same, expected, read))
         case bool(), str():

@@ -132,8 +132,8 @@ LATER: Mapping[str, tuple[str, ...]] = {
 """What is said, in its order, the system's among it."""
 
 
-def text(said: str, kind: str = "text", **beside: Any) -> dict[str, Any]:
-    return {"type": kind, "text": said, **beside}
+def text(message: str, kind: str = "text", **beside: Any) -> dict[str, Any]:
+    return {"type": kind, "text": message, **beside}
 
 
 CLAUDE_CODE: dict[str, Any] = {
@@ -314,9 +314,9 @@ REQUESTS: Mapping[Protocol, dict[str, Any]] = {
 
 
 def brought(protocol: Protocol) -> ImportedSession:
-    found = read_requests(json.dumps(REQUESTS[protocol]))
-    assert found.problem == ""
-    (request,) = found.requests
+    requests = read_requests(json.dumps(REQUESTS[protocol]))
+    assert requests.problem == ""
+    (request,) = requests.requests
     assert request.protocol == protocol
     setup = replace(request.setup, model=request.setup.model or "gemini-3-pro")
     return session_from_request(
@@ -329,33 +329,33 @@ def same(protocol: str, body: dict[str, Any]) -> dict[str, Any]:
     body = json.loads(json.dumps(body))
     match protocol:
         case "anthropic":
-            for one in body["messages"]:
-                if one["role"] == "system" and isinstance(one["content"], str):
-                    one["content"] = [text(one["content"])]
+            for message in body["messages"]:
+                if message["role"] == "system" and isinstance(message["content"], str):
+                    message["content"] = [text(message["content"])]
         case "openai_responses":
             body.setdefault("tool_choice", "auto")
         case "gemini":
             body["systemInstruction"].pop("role", None)
         case "ollama":  # it has no ids, and takes ours
-            for one in body["messages"]:
-                one.pop("tool_call_id", None)
-                for call in one.get("tool_calls") or ():
+            for message in body["messages"]:
+                message.pop("tool_call_id", None)
+                for call in message.get("tool_calls") or ():
                     call.pop("id", None)
     return body
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_what_an_agent_sent_is_sent_again_as_it_was(protocol: Protocol) -> None:
-    made = brought(protocol)
-    assert made.session.settings is not None
-    request = model_request(made.session, made.session.settings.tool_choice)
+    session = brought(protocol)
+    assert session.session.settings is not None
+    request = model_request(session.session, session.session.settings.tool_choice)
     sent = json.loads(codec(protocol).encode(request).body)
     assert same(protocol, sent) == same(protocol, REQUESTS[protocol])
 
 
 @pytest.mark.parametrize(
     ("protocol", "other"),
-    [(one, other) for one in PROTOCOLS for other in PROTOCOLS if one != other],
+    [(protocol, other) for protocol in PROTOCOLS for other in PROTOCOLS if protocol != other],
 )
 def test_another_protocol_says_all_it_can_and_names_the_rest(
     protocol: Protocol, other: Protocol
@@ -364,9 +364,9 @@ def test_another_protocol_says_all_it_can_and_names_the_rest(
     notes, body = " ".join(request.notes), request.body.decode()
     assert [name for name in OWN[protocol].split() if name not in notes] == []
     own = {*OWN[protocol].split()} - {"image_url", "detail", "toolConfig", "generationConfig"}
-    told = {f'"{name}"' for name in own} - {'"options"', '"namespace"', '"name"'}
-    assert [name for name in sorted(told) if name + ":" in body] == []
-    places = [body.find(json.dumps(said)[1:-1]) for said in LATER[protocol]]
+    outputs = {f'"{name}"' for name in own} - {'"options"', '"namespace"', '"name"'}
+    assert [name for name in sorted(outputs) if name + ":" in body] == []
+    places = [body.find(json.dumps(message)[1:-1]) for message in LATER[protocol]]
     assert places == sorted(places)
     assert -1 not in places
     assert ("ater system messages" in notes) == (other == "gemini" and protocol != "gemini")
@@ -376,11 +376,11 @@ def test_functions_of_a_namespace_are_the_clients() -> None:
     """Each is taken by the name that calls have; of two of one name the first."""
     more = {**CODEX["tools"][0], "name": "other", "tools": [*CODEX["tools"][0]["tools"][:1], 5]}
     (request,) = read_requests(json.dumps({**CODEX, "tools": [*CODEX["tools"], more]})).requests
-    made = session_from_request(request, Profile("p", "openai_responses", "https://x"), "s", 5)
-    assert made.session.settings is not None
-    names = [tool.name for tool in made.session.settings.tools]
+    session = session_from_request(request, Profile("p", "openai_responses", "https://x"), "s", 5)
+    assert session.session.settings is not None
+    names = [tool.name for tool in session.session.settings.tools]
     assert names == ["spawn_agent", "wait_agent", "shell"]
-    assert list(made.notes) == [
+    assert list(session.notes) == [
         "The tool spawn_agent was left out: another tool has the same name.",
         "The tool without a name was left out: Only functions of the namespace 'other' can be "
         "imported.",
@@ -407,13 +407,13 @@ def test_a_form_from_anybody_says_nothing_else_than_what_is_shown(form: dict[str
 
 
 def test_a_piece_whose_text_is_none_is_sent_as_it_came() -> None:
-    said = [text("Hello"), {"type": "text", "text": None}]
+    lines = [text("Hello"), {"type": "text", "text": None}]
     (request,) = read_requests(
-        json.dumps({"messages": [{"role": "user", "content": said}]})
+        json.dumps({"messages": [{"role": "user", "content": lines}]})
     ).requests
-    made = session_from_request(request, Profile("p", "openai_chat", "https://x"), "s", 5)
-    sent = json.loads(encode_request(made.session, "openai_chat", None).body)
-    assert sent["messages"] == [{"role": "user", "content": said}]
+    session = session_from_request(request, Profile("p", "openai_chat", "https://x"), "s", 5)
+    sent = json.loads(encode_request(session.session, "openai_chat", None).body)
+    assert sent["messages"] == [{"role": "user", "content": lines}]
 
 
 def test_events_and_tools_of_earlier_versions_are_read() -> None:

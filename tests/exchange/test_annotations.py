@@ -87,7 +87,7 @@ def test_a_hint_accepts_what_pydantic_says_it_accepts(hint: str) -> None:
     schema, notes = schema_of(hint)
     theirs = TypeAdapter(eval(hint, SCOPE)).json_schema()
     ours, reference = (
-        jsonschema_rs.Draft202012Validator(one, validate_formats=True) for one in (schema, theirs)
+        jsonschema_rs.Draft202012Validator(data, validate_formats=True) for data in (schema, theirs)
     )
     for value in VALUES:
         assert ours.is_valid(value) == reference.is_valid(value), (value, schema, theirs)

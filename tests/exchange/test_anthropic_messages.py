@@ -18,19 +18,19 @@ HEADERS = {
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_strict_end_takes_the_request_of_every_session(protocol: str) -> None:
     kind = weather(protocol)
-    made = write_anthropic(kind.kept())
+    export_file = write_anthropic(kind.kept())
     end = ENDS_BY_NAME["anthropic"]
-    request = end.parse(made.data, HEADERS, end.path).request
+    request = end.parse(export_file.data, HEADERS, end.path).request
     assert [message.role for message in request.messages] == ["user", "assistant", "results"]
     assert [part.text for part in request.messages[2].parts[0].content] == ["11 degrees"]
-    assert (FOREIGN in made.notes) == (protocol != "anthropic")
+    assert (FOREIGN in export_file.notes) == (protocol != "anthropic")
 
 
 def test_its_own_is_the_very_body_that_was_sent() -> None:
     kind = weather("anthropic", extra={"metadata": {"user_id": "é"}})
-    made = write_anthropic(kind.kept())
-    assert made.data.decode() == kind.session.turns[-1].request.body
-    assert json.loads(made.data) == kind.bodies[-1]
+    export_file = write_anthropic(kind.kept())
+    assert export_file.data.decode() == kind.session.turns[-1].request.body
+    assert json.loads(export_file.data) == kind.bodies[-1]
 
 
 def test_nothing_sent_is_said() -> None:

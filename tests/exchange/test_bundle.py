@@ -57,7 +57,7 @@ def test_what_is_left_out_is_gone_and_the_rest_is_there(name: str) -> None:
 
 
 def test_nothing_left_out_is_the_same() -> None:
-    one = session()
-    assert omit(one, []) is one
+    session_bundle = session()
+    assert omit(session_bundle, []) is session_bundle
     with pytest.raises(BadInput, match="cannot be left out"):
-        omit(one, ["prompts"])
+        omit(session_bundle, ["prompts"])

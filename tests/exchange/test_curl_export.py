@@ -69,16 +69,16 @@ def test_each_command_sends_what_was_sent(protocol: str, heard: Heard) -> None:
     ],
 )  # fmt: skip
 def test_any_body_goes_as_it_is(body: str) -> None:
-    one = replace(request_of_turn(weather("anthropic").session.turns[0]), body=body)
-    text = curl_command(one)
+    request = replace(request_of_turn(weather("anthropic").session.turns[0]), body=body)
+    text = curl_command(request)
     assert text.replace("\n", "").isprintable() or "\t" in body
     words = run(text)
     assert words[-1 if b"--data-binary" in words else -2].decode() == body
 
 
 def test_any_word_is_one_word() -> None:
-    line = "curl " + " ".join(shell_quote(one) for one in NASTY)
-    assert [one.decode() for one in run(line)[:-1]] == list(NASTY)
+    line = "curl " + " ".join(shell_quote(text) for text in NASTY)
+    assert [data.decode() for data in run(line)[:-1]] == list(NASTY)
 
 
 def test_a_session_without_a_request_says_so() -> None:

@@ -42,18 +42,18 @@ LINES = {
 @pytest.mark.parametrize("name", LINES)
 def test_whatever_quotes_are_used_the_same_is_sent(name: str) -> None:
     assert is_curl(LINES[name])
-    (found,) = curl_commands(LINES[name])
-    assert (found.url, found.body) == (URL, BODY)
-    assert found.headers == {"x-key": "k"}
+    (curl_command,) = curl_commands(LINES[name])
+    assert (curl_command.url, curl_command.body) == (URL, BODY)
+    assert curl_command.headers == {"x-key": "k"}
 
 
 def test_every_command_of_a_script_is_read() -> None:
     script = f"curl {URL} -d 1\n\ncurl {URL} -d 2 -d 3 && curl {URL} --max-time 5"
-    assert [one.body for one in curl_commands(script)] == ["1", "2&3", ""]
+    assert [curl_command.body for curl_command in curl_commands(script)] == ["1", "2&3", ""]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (f"curl {URL} -d @body.json", "in a file"),
         (f"curl {URL} -d 'open", "not closed"),
@@ -65,6 +65,6 @@ def test_every_command_of_a_script_is_read() -> None:
         ("echo curls", "no curl command"),
     ],
 )
-def test_what_cannot_be_read_says_why(text: str, said: str) -> None:
-    with pytest.raises(Unreadable, match=said):
+def test_what_cannot_be_read_says_why(text: str, message: str) -> None:
+    with pytest.raises(Unreadable, match=message):
         curl_commands(text)

@@ -60,8 +60,8 @@ def check(value: Any, form: Any, where: str = "") -> None:
                 assert name in value, f"{where}.{name}"
                 check(value[name], inner, f"{where}.{name}")
         case list():
-            for one in value:
-                check(one, form[0], where + "[]")
+            for item in value:
+                check(item, form[0], where + "[]")
         case _:
             assert isinstance(value, form), where
 
@@ -79,8 +79,8 @@ def test_an_archive_has_all_that_the_form_demands(protocol: str) -> None:
         assert entry["time"] == entry["timings"]["wait"] + entry["timings"]["receive"] > 0
         assert datetime.fromisoformat(entry["startedDateTime"]).timestamp() * 1000 == turn.sent_ms
         assert entry["pageref"] == har["log"]["pages"][0]["id"]
-        told = {one["name"]: one["value"] for one in entry["request"]["queryString"]}
-        assert told == ({"alt": "sse"} if protocol == "gemini" else {})
+        answer = {item["name"]: item["value"] for item in entry["request"]["queryString"]}
+        assert answer == ({"alt": "sse"} if protocol == "gemini" else {})
 
 
 def test_bytes_that_are_no_text_are_kept_and_failures_are_told() -> None:
@@ -96,10 +96,10 @@ def test_bytes_that_are_no_text_are_kept_and_failures_are_told() -> None:
         model="m",
     )
     kind.log.add(sent, ResponseFailed("unreachable", "No connection."))
-    kept = kind.kept()
+    session_bundle = kind.kept()
     odd = Recording(1, [RecordedChunk(kind.log.now_ms, b"\xff\x00")], masked=[(0, 1)])
     for recordings in ({}, {1: odd}):
-        data = write_har(replace(kept, recordings=recordings)).data
+        data = write_har(replace(session_bundle, recordings=recordings)).data
         har = json.loads(data)
         check(har, HAR)
         (entry,) = har["log"]["entries"]

@@ -26,7 +26,7 @@ def har(*entries: Any) -> dict[str, Any]:
 
 def test_what_was_sent_and_what_came_back() -> None:
     coded = base64.b64encode(b"\xff\x00").decode()
-    found = list(
+    matches = list(
         har_exchanges(
             har(
                 entry(status=200, content={"text": "é"}),
@@ -35,13 +35,13 @@ def test_what_was_sent_and_what_came_back() -> None:
             )
         )
     )
-    assert [(one.status, one.response) for one in found] == [
+    assert [(har_exchange.status, har_exchange.response) for har_exchange in matches] == [
         (200, "é".encode()),
         (500, b"\xff\x00"),
         (0, None),
     ]
-    assert found[0].headers == {"x-api-key": "k"}
-    assert found[0].at_ms == 1_795_320_000_250
+    assert matches[0].headers == {"x-api-key": "k"}
+    assert matches[0].at_ms == 1_795_320_000_250
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_entries_that_sent_nothing_are_passed_over(odd: Any) -> None:
 def test_odd_times_and_codings_are_unknown_and_no_error() -> None:
     odd = entry(status="x", content={"text": "!", "encoding": "base64"})
     odd["startedDateTime"] = "yesterday"
-    (found,) = har_exchanges(har(odd))
-    assert (found.status, found.response, found.at_ms) == (0, None, 0)
+    (har_exchange,) = har_exchanges(har(odd))
+    assert (har_exchange.status, har_exchange.response, har_exchange.at_ms) == (0, None, 0)
 
 
 @pytest.mark.parametrize(("value", "is_one"), [(har(), True), ({"log": []}, False), ([], False)])

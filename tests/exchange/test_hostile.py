@@ -52,17 +52,17 @@ def swapped(value: Any, text: str) -> Any:
         case dict():
             return {swapped(k, text): swapped(v, text) for k, v in value.items()}
         case list() | tuple():
-            return type(value)(swapped(one, text) for one in value)
+            return type(value)(swapped(item, text) for item in value)
         case _ if is_dataclass(value) and not isinstance(value, type):
-            names = [one.name for one in fields(value)]
+            names = [field.name for field in fields(value)]
             return replace(value, **{n: swapped(getattr(value, n), text) for n in names})
     return value
 
 
-def hostile(kept: SessionBundle, text: str, more: str = "****") -> SessionBundle:
+def hostile(session_bundle: SessionBundle, text: str, more: str = "****") -> SessionBundle:
     """A session with `text` in its title, names, arguments, results, headers, addresses, bytes."""
     log = []
-    for logged in kept.log:
+    for logged in session_bundle.log:
         event = swapped(logged.event, text)
         if isinstance(event, RequestSent):
             headers = {**event.headers, text: more, f"x-{text}": text, "x-a": text, "x-b": more}
@@ -71,13 +71,18 @@ def hostile(kept: SessionBundle, text: str, more: str = "****") -> SessionBundle
         log.append(replace(logged, event=event))
     raw = json.dumps(text)[1:-1].encode()
     recordings = {}
-    for number, one in kept.recordings.items():
-        data = one.data
+    for number, recording in session_bundle.recordings.items():
+        data = recording.data
         for word in WORDS:
             data = data.replace(word.encode(), raw)
-        recordings[number] = replace(one, pieces=[RecordedChunk(0, data)])
+        recordings[number] = replace(recording, pieces=[RecordedChunk(0, data)])
     return replace(
-        kept, session=fold("s1", log), log=log, title=text, recordings=recordings, tags=(text,)
+        session_bundle,
+        session=fold("s1", log),
+        log=log,
+        title=text,
+        recordings=recordings,
+        tags=(text,),
     )
 
 
@@ -100,16 +105,16 @@ def test_no_python_file_does_what_a_session_says(protocol: str) -> None:
     mild = weather(protocol).kept()
     shapes = {write: shape(write(mild).data) for write in (sdk_script.write, replay_test.write)}
     for text in TEXTS:
-        kept = hostile(mild, text)
+        session_bundle = hostile(mild, text)
         for write, wanted in shapes.items():
-            made = write(kept).data.decode()
-            assert not [word for word in code_of(made) if "evil" in word], (text, write)
-            assert shape(made.encode()) == wanted
-        for turn in kept.session.turns:
+            output = write(session_bundle).data.decode()
+            assert not [word for word in code_of(output) if "evil" in word], (text, write)
+            assert shape(output.encode()) == wanted
+        for turn in session_bundle.session.turns:
             asked = request_of_turn(turn)
             odd = (f"Left out: {text}.", *asked.notes)
-            made, _ = sdk_script.source(replace(asked, notes=odd), {text: [text]}, text)
-            assert not [word for word in code_of(made) if "evil" in word], text
+            output, _ = sdk_script.source(replace(asked, notes=odd), {text: [text]}, text)
+            assert not [word for word in code_of(output) if "evil" in word], text
 
 
 def test_no_shell_does_what_a_session_says(tmp_path: Path) -> None:
@@ -138,46 +143,48 @@ def test_no_shell_does_what_a_session_says(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_body_of_any_shape_makes_a_file(protocol: str, body: Any) -> None:
-    one = request_of_turn(weather(protocol).session.turns[0])
+    request = request_of_turn(weather(protocol).session.turns[0])
     text, _ = sdk_script.source(
-        replace(one, body=json.dumps(body).replace("Infinity", "1e999")), {}
+        replace(request, body=json.dumps(body).replace("Infinity", "1e999")), {}
     )
     assert "inf" not in code_of(text)
 
 
 def addressed(url: str, **head: Any) -> SessionBundle:
     """A session whose requests went to `url`, and were answered by `head`."""
-    kept = weather("openai_chat").kept()
+    session_bundle = weather("openai_chat").kept()
     log = []
-    for logged in kept.log:
+    for logged in session_bundle.log:
         event = logged.event
         if isinstance(event, RequestSent):
             event = replace(event, url=url)
         if isinstance(event, ResponseStarted):
             event = replace(event, **head)
         log.append(replace(logged, event=event))
-    return replace(kept, session=fold("s1", log), log=log)
+    return replace(session_bundle, session=fold("s1", log), log=log)
 
 
 @pytest.mark.parametrize("form", [name for name in EXPORTS if name != "html"])
 @pytest.mark.parametrize("url", ["http://[", "http://a:99999/v1/chat/completions", "", "-o/tmp/x"])
 def test_an_address_of_any_kind_makes_a_file(url: str, form: str) -> None:
-    kept = addressed(url)
-    assert EXPORTS[form].write(kept).data
+    session_bundle = addressed(url)
+    assert EXPORTS[form].write(session_bundle).data
     assert Section(1, protocol="openai_chat", method="POST", url=url, size=0, sent_ms=0).path
 
 
 def test_curl_takes_an_address_as_it_stands() -> None:
     turn = addressed("http://a/{b}[1]").session.turns[0]
-    one = request_of_turn(turn)
-    assert requests_export.curl_command(replace(one, url="http://a/{b}[1]")).startswith(
+    request = request_of_turn(turn)
+    assert requests_export.curl_command(replace(request, url="http://a/{b}[1]")).startswith(
         "curl -g 'http://a/{b}"
     )
-    assert requests_export.curl_command(replace(one, url="-o/x")).startswith("curl --url '-o/x'")
+    assert requests_export.curl_command(replace(request, url="-o/x")).startswith(
+        "curl --url '-o/x'"
+    )
 
 
-@pytest.mark.parametrize(("status", "told"), [(307, "/else?a=b"), (201, "")])
-def test_an_archive_says_where_a_redirect_points_to(status: int, told: str) -> None:
-    kept = addressed("http://a/b", status=status, headers={"Location": "/else?a=b"})
-    log = json.loads(EXPORTS["har"].write(kept).data)["log"]
-    assert {entry["response"]["redirectURL"] for entry in log["entries"]} == {told}
+@pytest.mark.parametrize(("status", "output"), [(307, "/else?a=b"), (201, "")])
+def test_an_archive_says_where_a_redirect_points_to(status: int, output: str) -> None:
+    session_bundle = addressed("http://a/b", status=status, headers={"Location": "/else?a=b"})
+    log = json.loads(EXPORTS["har"].write(session_bundle).data)["log"]
+    assert {entry["response"]["redirectURL"] for entry in log["entries"]} == {output}

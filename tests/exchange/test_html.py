@@ -45,9 +45,9 @@ def unpacked(page: str) -> Any:
     return json.loads(zlib.decompress(base64.b64decode(data[1])))
 
 
-def size(one: SessionBundle) -> int:
-    rows = (to_row(logged.event) for logged in one.log)
-    recorded = sum(len(recording.data) for recording in one.recordings.values())
+def size(session_bundle: SessionBundle) -> int:
+    rows = (to_row(logged.event) for logged in session_bundle.log)
+    recorded = sum(len(recording.data) for recording in session_bundle.recordings.values())
     return recorded + sum(len(kind) + len(body) for kind, body in rows)
 
 
@@ -81,13 +81,13 @@ def unpressed() -> list[Logged]:
 )
 def test_the_file_is_inert_and_no_larger_than_its_data_and_a_bit(name: str) -> None:
     more = {"long": long_story, "unpressed": unpressed}
-    one = kept(STORIES[name] if name in STORIES else more[name]())
-    file = html.write(one)
+    session_bundle = kept(STORIES[name] if name in STORIES else more[name]())
+    file = html.write(session_bundle)
     page = file.data.decode("utf-8")
-    assert len(file.data) <= size(one) + ROOM
-    told = unpacked(page)
+    assert len(file.data) <= size(session_bundle) + ROOM
+    output = unpacked(page)
     drawn = page[page.index("<body") : page.index('<script type="text/plain"')]
-    for text in (drawn, *told["page"].values(), *(frame[1] for frame in told["frames"])):
+    for text in (drawn, *output["page"].values(), *(frame[1] for frame in output["frames"])):
         assert not re.search(r"<(form|iframe|object|embed|link|script|textarea)\b", text)
         assert not re.search(
             r"\s(hx-(?!target|swap)[a-z-]+|action|formaction|style|on[a-z]+)=", text
@@ -104,11 +104,13 @@ def test_the_file_is_inert_and_no_larger_than_its_data_and_a_bit(name: str) -> N
 def test_what_came_and_what_was_sent_ride_along() -> None:
     log = Log().start().prompt("Weather?").request(body='{"a": "é"}').part(0, "text", "Clear")
     bodies = (bytes(range(256)),)
-    told = unpacked(html.write(kept(log.end("stop").events, *bodies)).data.decode())
-    assert told["bytes"]["1"].encode("latin-1") == bodies[0]
-    assert told["requests"]["1"].endswith('{"a": "é"}')
-    assert [kind for _, kind, _ in told["marks"]] == ["prompt", "turn"]
-    assert [frame[0] for frame in told["frames"]] == sorted(frame[0] for frame in told["frames"])
+    output = unpacked(html.write(kept(log.end("stop").events, *bodies)).data.decode())
+    assert output["bytes"]["1"].encode("latin-1") == bodies[0]
+    assert output["requests"]["1"].endswith('{"a": "é"}')
+    assert [kind for _, kind, _ in output["marks"]] == ["prompt", "turn"]
+    assert [frame[0] for frame in output["frames"]] == sorted(
+        frame[0] for frame in output["frames"]
+    )
 
 
 def test_an_image_is_in_the_file_once() -> None:
@@ -120,10 +122,10 @@ def test_an_image_is_in_the_file_once() -> None:
     assert isinstance(last.event, CallEnded)
     log.add(CallEnded("1.0", ToolResult((image,))))
     log.request(body=json.dumps({"image": data})).part(0, "text", "Nice").end("stop")
-    one = kept(log.events)
-    file = html.write(one)
-    told = unpacked(file.data.decode())
-    assert told["long"].count(f"data:image/png;base64,{data}") == 1
+    session_bundle = kept(log.events)
+    file = html.write(session_bundle)
+    output = unpacked(file.data.decode())
+    assert output["long"].count(f"data:image/png;base64,{data}") == 1
     assert data not in file.data.decode()
 
 
@@ -132,7 +134,7 @@ def packed(data: bytes) -> str:
 
 
 @pytest.mark.parametrize(
-    ("block", "said"),
+    ("block", "message"),
     [
         ("", "has no session to import"),
         (None, "This web page is not a shared session"),
@@ -141,12 +143,12 @@ def packed(data: bytes) -> str:
         (packed(b"{}" * 2_000)[:60], "is incomplete"),
     ],
 )
-def test_a_page_that_bears_no_session_says_so(block: str | None, said: str) -> None:
+def test_a_page_that_bears_no_session_says_so(block: str | None, message: str) -> None:
     held = f'<script type="text/plain" id="lines">{block}</script>' if block else ""
     body = '<body class="shared">' if block is not None else "<body>"
     page = f"\n<!DOCTYPE html>\n<html>{body}{held}</html>".encode()
     assert html.is_page(page)
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(BadInput, match=message):
         html.lines_of(page)
 
 
@@ -160,8 +162,8 @@ def test_what_a_page_bears_is_unpacked_as_far_as_a_file_may_be_large(
 
 def test_what_an_agent_did_beside_a_session_is_in_its_file_and_can_be_left_out() -> None:
     beside = kept(Log().start().prompt("Name it").request().end("stop").events, title="A title")
-    one = replace(kept(STORIES["waiting"]), beside=[beside])
-    file = html.write(one)
+    session_bundle = replace(kept(STORIES["waiting"]), beside=[beside])
+    file = html.write(session_bundle)
     page = file.data.decode()
     assert unpacked(page) == unpacked(html.write(kept(STORIES["waiting"])).data.decode())
     data = re.search(r'id="data-1">([^<]+)<', page)
@@ -169,6 +171,6 @@ def test_what_an_agent_did_beside_a_session_is_in_its_file_and_can_be_left_out()
     assert "Name it" in json.loads(zlib.decompress(base64.b64decode(data[1])))["page"]["flow"]
     assert re.findall(r"<option value=\"\d\">\d\. ([^<]+)", page) == ["A story", "A title"]
     assert [note for note in file.notes if "without its side sessions" in note]
-    alone = html.write(omit(one, ["beside"]))
+    alone = html.write(omit(session_bundle, ["beside"]))
     assert "data-1" not in alone.data.decode().partition("<script>")[0]
     assert alone.notes == []

@@ -26,9 +26,9 @@ PROFILE = Profile("o", "openai_chat", "https://x")
 
 
 def told(text: str, profile: Profile, session_id: str = "new") -> ImportedSession:
-    brought = read_requests(text)
-    assert brought.problem == ""
-    (request,) = brought.requests
+    requests = read_requests(text)
+    assert requests.problem == ""
+    (request,) = requests.requests
     return session_from_request(request, profile, session_id, 5)
 
 
@@ -51,28 +51,28 @@ async def test_a_request_of_ours_comes_back_as_it_was(profile: str, engine: Engi
     await engine.runner.prompt(session.id, "And in Rome?")
     await wait_while_running(engine, session.id)
     log = await engine.log.events(session.id)
-    sent = [one.event for one in log if isinstance(one.event, RequestSent)][-1]
+    sent = [logged.event for logged in log if isinstance(logged.event, RequestSent)][-1]
     assert session.settings is not None
     command = f"curl {sent.url} -H 'x-api-key: secret' --data-binary @- <<'E'\n{sent.body}\nE"
-    made = told(command, session.settings.profile)
-    assert body_of(made.session) == json.loads(sent.body)
-    assert made.session.state == "paused"
-    assert [call.status for call in made.session.calls()] == ["done"] * len(session.by_call)
-    assert {tool.answered_by for tool in made.log[0].event.settings.tools} == {"person"}  # type: ignore[union-attr]
+    result = told(command, session.settings.profile)
+    assert body_of(result.session) == json.loads(sent.body)
+    assert result.session.state == "paused"
+    assert [call.status for call in result.session.calls()] == ["done"] * len(session.by_call)
+    assert {tool.answered_by for tool in result.log[0].event.settings.tools} == {"person"}  # type: ignore[union-attr]
 
 
 def with_calls(*ids: str) -> str:
     function = {"name": "f", "arguments": "{}"}
-    calls = [{"id": one, "type": "function", "function": function} for one in ids]
+    calls = [{"id": item_id, "type": "function", "function": function} for item_id in ids]
     results = [
-        {"role": "tool", "tool_call_id": one, "content": f"r{n}"} for n, one in enumerate(ids)
+        {"role": "tool", "tool_call_id": text, "content": f"r{n}"} for n, text in enumerate(ids)
     ]
-    said = [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": calls}, *results]
-    return json.dumps({"model": "m", "messages": said})
+    lines = [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": calls}, *results]
+    return json.dumps({"model": "m", "messages": lines})
 
 
-def results_of(made: ImportedSession) -> list[str]:
-    return [call.result.text for call in made.session.calls() if call.result is not None]
+def results_of(session: ImportedSession) -> list[str]:
+    return [call.result.text for call in session.session.calls() if call.result is not None]
 
 
 def test_calls_are_found_without_comparing_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,9 +83,9 @@ def test_calls_are_found_without_comparing_them(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_calls_that_share_an_id_stay_two_and_it_is_said() -> None:
-    made = told(with_calls("c", "d", "c"), PROFILE)
-    assert results_of(made) == ["r0", "r1", "r2"]
-    assert [note for note in made.notes if "share the id" in note]
+    session = told(with_calls("c", "d", "c"), PROFILE)
+    assert results_of(session) == ["r0", "r1", "r2"]
+    assert [note for note in session.notes if "share the id" in note]
 
 
 @pytest.mark.parametrize("most", ["MOST_PARTS", "MOST_CALLS"])

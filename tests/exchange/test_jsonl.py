@@ -38,20 +38,20 @@ def whole() -> SessionBundle:
     log = turn_with_calls(("get_weather", {"city": "Paris"})).run("1.1")
     data = b"data: {}\n\ndata: \xff\n\n"
     pieces = [RecordedChunk(1, data[:5]), RecordedChunk(2, data[5:])]
-    one = Recording(1, pieces, True, ((6, 8),), hashlib.sha256(data).hexdigest())
+    recording = Recording(1, pieces, True, ((6, 8),), hashlib.sha256(data).hexdigest())
     return SessionBundle(
         log.session(),
         title="T\u202e",
         log=log.events,
-        recordings={1: one},
+        recordings={1: recording},
         tags=("a", "b"),
         parent="",
         created_ms=5,
     )
 
 
-def lines_of(kept: SessionBundle) -> list[Any]:
-    return [json.loads(line) for line in write_session(kept).data.splitlines()]
+def lines_of(session_bundle: SessionBundle) -> list[Any]:
+    return [json.loads(line) for line in write_session(session_bundle).data.splitlines()]
 
 
 def joined(lines: list[Any]) -> bytes:
@@ -67,38 +67,42 @@ def test_out_and_in_is_equal(
     session = fold("s", log)
     data = b"".join(pieces)
     digest = hashlib.sha256(data).hexdigest()
-    one = Recording(1, [RecordedChunk(9, piece) for piece in pieces], False, (), digest)
-    kept = SessionBundle(
+    recording = Recording(1, [RecordedChunk(9, piece) for piece in pieces], False, (), digest)
+    session_bundle = SessionBundle(
         session,
         title=title,
         log=log or logged(*events),
-        recordings={1: one} if session.turns else {},
+        recordings={1: recording} if session.turns else {},
         tags=(),
         parent="",
         created_ms=3,
     )
-    again = read_session(write_session(kept).data, "other")
+    again = read_session(write_session(session_bundle).data, "other")
     assert again.session.id == "other"
-    assert list(again.log) == list(kept.log)
-    assert again.recordings == kept.recordings
-    renamed = replace(again, session=kept.session)
-    assert write_session(renamed).data == write_session(kept).data
+    assert list(again.log) == list(session_bundle.log)
+    assert again.recordings == session_bundle.recordings
+    renamed = replace(again, session=session_bundle.session)
+    assert write_session(renamed).data == write_session(session_bundle).data
 
 
 def test_a_whole_session_comes_back() -> None:
-    kept = whole()
-    again = read_session(write_session(kept).data, "new")
-    assert (again.title, again.tags, again.created_ms) == (kept.title, kept.tags, 5)
-    assert again.recordings == kept.recordings
+    session_bundle = whole()
+    again = read_session(write_session(session_bundle).data, "new")
+    assert (again.title, again.tags, again.created_ms) == (
+        session_bundle.title,
+        session_bundle.tags,
+        5,
+    )
+    assert again.recordings == session_bundle.recordings
     assert again.session.turns[0].number == 1
-    assert write_session(kept).file_name == "t.jsonl"
+    assert write_session(session_bundle).file_name == "t.jsonl"
 
 
 def test_a_fork_says_whose_it_is_and_stands_alone() -> None:
     log = Log().start().add(SessionForked("parent", 1))
-    kept = SessionBundle(log.session(), "", log.events)
-    assert lines_of(kept)[0]["session"]["parent"] == "parent"
-    again = read_session(write_session(kept).data, "new")
+    session_bundle = SessionBundle(log.session(), "", log.events)
+    assert lines_of(session_bundle)[0]["session"]["parent"] == "parent"
+    again = read_session(write_session(session_bundle).data, "new")
     assert again.parent == "", "not an exported session is its parent"
     assert lines_of(again)[0]["session"]["parent"] == "parent"
 
@@ -155,10 +159,10 @@ WRONG: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_what_cannot_be_read_is_named_by_its_line(name: str) -> None:
-    data, said = WRONG[name]
+    data, message = WRONG[name]
     with pytest.raises(BadInput) as caught:
         read_session(data, "new")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert str(caught.value).endswith(".")
 
 
@@ -179,5 +183,8 @@ def test_a_change_of_settings_comes_back_too() -> None:
     had = log.session().settings
     assert had is not None
     log.add(SettingsChanged(replace(had, system="s", params={"temperature": 0.5})))
-    kept = SessionBundle(log.session(), "", log.events)
-    assert read_session(write_session(kept).data, "n").session.settings == kept.session.settings
+    session_bundle = SessionBundle(log.session(), "", log.events)
+    assert (
+        read_session(write_session(session_bundle).data, "n").session.settings
+        == session_bundle.session.settings
+    )

@@ -56,12 +56,12 @@ def test_nothing_that_was_said_is_markup() -> None:
         model=NASTY,
     )
     kind.log.add(sent, ResponseFailed("http", NASTY, status=500))
-    made = write(kind.kept(NASTY))
-    tokens = read(made.data.decode())
+    export_file = write(kind.kept(NASTY))
+    tokens = read(export_file.data.decode())
     assert not kinds(tokens) & {"html_block", "html_inline", "link_open", "image"}
     assert [token.content for token in tokens if token.type == "fence"].count(NASTY + "\n") == 3
-    assert made.notes == ("Images are named, not shown.",)
-    assert "Result, an error:" in made.data.decode()
+    assert export_file.notes == ("Images are named, not shown.",)
+    assert "Result, an error:" in export_file.data.decode()
 
 
 @settings(derandomize=True, max_examples=25)

@@ -181,53 +181,57 @@ mcpServers:
 
 
 def found(data: Any) -> ImportedServer:
-    one, *_ = import_tools(
+    server, *_ = import_tools(
         json.dumps({"mcpServers": {"s": data, "beside": {"command": "x"}}})
     ).servers
-    return one
+    return server
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_file_of_each_program(program: str) -> None:
     text, servers, notes = PROGRAMS[program]
-    brought = import_tools(text)
-    assert (brought.problem, brought.tools, brought.kind) == ("", (), "MCP servers")
-    assert [one.server for one in brought.servers] == servers
-    said = " ".join(note for one in brought.servers for note in one.notes)
-    assert [note for note in notes if note not in said] == []
+    imported_tools = import_tools(text)
+    assert (imported_tools.problem, imported_tools.tools, imported_tools.kind) == (
+        "",
+        (),
+        "MCP servers",
+    )
+    assert [server.server for server in imported_tools.servers] == servers
+    message = " ".join(note for server in imported_tools.servers for note in server.notes)
+    assert [note for note in notes if note not in message] == []
 
 
 @pytest.mark.parametrize("marked", SHAPES.values(), ids=list(SHAPES))
 def test_ordinary_values_stay_and_each_key_gets_a_variable(marked: str) -> None:
     """The values that are put back make the server as it stands in the file."""
     text, planted = re.sub("[«»]", "", marked), re.findall("«(.*?)»", marked)
-    brought = import_tools(text)
-    assert brought.problem == ""
-    assert [one.problem for one in brought.servers if one.problem] == []
-    replaced = [value for one in brought.servers for value in one.replaced]
+    imported_tools = import_tools(text)
+    assert imported_tools.problem == ""
+    assert [server.problem for server in imported_tools.servers if server.problem] == []
+    replaced = [value for server in imported_tools.servers for value in server.replaced]
     assert sorted(value.value for value in replaced) == sorted(planted)
     assert len({value.variable for value in replaced}) == len(set(planted))
-    kept, there = repr([one.server for one in brought.servers]), ""
-    for one in brought.servers:
-        assert one.server is not None
-        there += repr(with_values(one.server, one.replaced))
+    stored_text, there = repr([server.server for server in imported_tools.servers]), ""
+    for item in imported_tools.servers:
+        assert item.server is not None
+        there += repr(with_values(item.server, item.replaced))
     for value in replaced:
-        assert f"${{{value.variable}}}" in kept
-        assert value.value not in kept
+        assert f"${{{value.variable}}}" in stored_text
+        assert value.value not in stored_text
         assert value.value in there
         assert value.value not in repr(value)
 
 
 def test_one_name_in_two_servers_is_two_variables_where_the_values_differ() -> None:
     entry = {"command": "x", "env": {"API_KEY": "one-1"}}
-    told = {
+    answer = {
         "a": entry,
         "same": entry,
         "b": {"command": "x", "env": {"API_KEY": "two-2"}},
         "c": {"command": "x", "args": ["--key", "three-3", "${OTHER_KEY}"]},
         "other": {"url": "https://h.example/mcp?key=four-4"},
     }
-    servers = [one.server for one in import_tools(json.dumps({"mcpServers": told})).servers]
+    servers = [server.server for server in import_tools(json.dumps({"mcpServers": answer})).servers]
     assert [server.env for server in servers[:3] if server] == [
         {"API_KEY": "${API_KEY}"},
         {"API_KEY": "${API_KEY}"},
@@ -255,13 +259,13 @@ def test_one_name_in_two_servers_is_two_variables_where_the_values_differ() -> N
     ],
 )
 def test_what_refers_to_a_variable(command: str, text: str, expected: str) -> None:
-    one = found({"command": command, "args": ["-c", text]})
-    assert one.server is not None
-    assert one.server.args == ("-c", expected)
+    server = found({"command": command, "args": ["-c", text]})
+    assert server.server is not None
+    assert server.server.args == ("-c", expected)
 
 
 @pytest.mark.parametrize(
-    ("cwd", "kept"),
+    ("cwd", "stored_text"),
     [
         ("/home/me/a", "/home/me/a"),
         ("~/a", "~/a"),
@@ -271,13 +275,15 @@ def test_what_refers_to_a_variable(command: str, text: str, expected: str) -> No
         ("C:\\\\a", ""),
     ],
 )
-def test_a_folder_that_counts_from_a_project_is_left_out_and_said(cwd: str, kept: str) -> None:
-    one = found({"command": "x", "cwd": cwd})
-    assert one.server is not None
-    assert one.server.cwd == kept
-    assert any("was left out: it is relative to a project" in note for note in one.notes) != bool(
-        kept
-    )
+def test_a_folder_that_counts_from_a_project_is_left_out_and_said(
+    cwd: str, stored_text: str
+) -> None:
+    server = found({"command": "x", "cwd": cwd})
+    assert server.server is not None
+    assert server.server.cwd == stored_text
+    assert any(
+        "was left out: it is relative to a project" in note for note in server.notes
+    ) != bool(stored_text)
 
 
 @pytest.mark.parametrize(
@@ -314,15 +320,15 @@ def test_what_is_no_server(text: str) -> None:
     ],
 )
 def test_a_literal_that_may_be_a_key_becomes_the_name_of_a_variable(entry: Any) -> None:
-    one = found(entry)
-    assert one.server is not None, one.problem
-    assert "SECRET1" not in repr(one)
-    assert "${" in repr(one.server)
-    assert any("was not saved. Set " in note for note in one.notes)
+    server = found(entry)
+    assert server.server is not None, server.problem
+    assert "SECRET1" not in repr(server)
+    assert "${" in repr(server.server)
+    assert any("was not saved. Set " in note for note in server.notes)
 
 
 @pytest.mark.parametrize(
-    ("entry", "said"),
+    ("entry", "message"),
     [
         ({}, "either a command or a url"),
         ({"command": "x", "url": "https://a.example"}, "either a command or a url"),
@@ -342,28 +348,28 @@ def test_a_literal_that_may_be_a_key_becomes_the_name_of_a_variable(entry: Any) 
         ({"url": "https://a.example", "bearer_token_env_var": "a}b"}, "not a valid variable name"),
     ],
 )
-def test_a_server_that_cannot_be_is_said(entry: Any, said: str) -> None:
-    one = found(entry)
-    assert one.server is None
-    assert said in one.problem
+def test_a_server_that_cannot_be_is_said(entry: Any, message: str) -> None:
+    server = found(entry)
+    assert server.server is None
+    assert message in server.problem
 
 
 def test_values_without_end_are_looked_through_to_a_bound() -> None:
     entry = {"command": "x", "env": {f"V{n}": "a b " * 2_000 for n in range(20)}}
-    told = dict.fromkeys("abc", entry)
-    first, *rest = import_tools(json.dumps({"mcpServers": told})).servers
+    answer = dict.fromkeys("abc", entry)
+    first, *rest = import_tools(json.dumps({"mcpServers": answer})).servers
     assert first.server is not None
-    assert ["more than 256 kB in total" in one.problem for one in rest] == [True, True]
+    assert ["more than 256 kB in total" in server.problem for server in rest] == [True, True]
     assert "More than 200 of its values" in found({"command": "p://a:b@h " * 201}).problem
 
 
 def test_what_decides_what_is_started_is_told() -> None:
-    one = found({"command": "x", "env": {"PATH": "/evil"}})
-    assert any("It sets PATH" in note for note in one.notes)
+    server = found({"command": "x", "env": {"PATH": "/evil"}})
+    assert any("It sets PATH" in note for note in server.notes)
 
 
 def test_odd_names_are_made_legal_and_said() -> None:
-    (one,) = import_tools('{"mcpServers": {"a<b>\\u202e": {"command": "x"}}}').servers
-    assert one.server is not None
-    assert one.server.name == "a_b"
-    assert "\\u202e" in one.notes[0]
+    (server,) = import_tools('{"mcpServers": {"a<b>\\u202e": {"command": "x"}}}').servers
+    assert server.server is not None
+    assert server.server.name == "a_b"
+    assert "\\u202e" in server.notes[0]

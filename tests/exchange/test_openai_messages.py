@@ -21,13 +21,18 @@ def line(kind: Kind) -> Any:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_the_strict_end_takes_the_line_of_every_session(protocol: str) -> None:
-    found = line(weather(protocol))
-    assert [one["role"] for one in found["messages"]] == ["user", "assistant", "tool", "assistant"]
-    call = found["messages"][1]["tool_calls"][0]["function"]
+    matches = line(weather(protocol))
+    assert [message["role"] for message in matches["messages"]] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+    call = matches["messages"][1]["tool_calls"][0]["function"]
     assert (call["name"], json.loads(call["arguments"])) == ("get_weather", {"city": "Paris"})
-    assert "11" in found["messages"][3]["content"]
+    assert "11" in matches["messages"][3]["content"]
     end = ENDS_BY_NAME["openai_chat"]
-    body = json.dumps({"model": "m", **found}).encode()
+    body = json.dumps({"model": "m", **matches}).encode()
     request = end.parse(body, HEADERS, end.path).request
     assert len(request.messages) == 4
     assert end in ENDS
@@ -35,9 +40,9 @@ def test_the_strict_end_takes_the_line_of_every_session(protocol: str) -> None:
 
 def test_its_messages_are_those_that_were_sent() -> None:
     kind = weather("openai_chat")
-    found = line(kind)
-    assert found["messages"][:-1] == kind.bodies[-1]["messages"]
-    assert found["tools"] == kind.bodies[-1]["tools"]
+    matches = line(kind)
+    assert matches["messages"][:-1] == kind.bodies[-1]["messages"]
+    assert matches["tools"] == kind.bodies[-1]["tools"]
 
 
 def test_what_waits_is_told_and_nothing_is_no_line() -> None:

@@ -84,28 +84,28 @@ def found(path: str, method: str, operation: Any, **document: Any) -> ImportedTo
         "paths": {path: {method: operation}},
         **document,
     }
-    (one,) = import_tools(json.dumps(whole)).tools
-    return one
+    (imported_tool,) = import_tools(json.dumps(whole)).tools
+    return imported_tool
 
 
 def tool(path: str, method: str, operation: Any, **document: Any) -> Tool:
-    one = found(path, method, operation, **document)
-    assert one.tool is not None, one.problem
-    return one.tool
+    imported_tool = found(path, method, operation, **document)
+    assert imported_tool.tool is not None, imported_tool.problem
+    return imported_tool.tool
 
 
 def body(schema: Any, kind: str = "application/json", **more: Any) -> dict[str, Any]:
     return {"requestBody": {"content": {kind: {"schema": schema}}, **more}}
 
 
-def sent(one: Tool, arguments: Mapping[str, Any]) -> tuple[str, str, bytes, dict[str, Any]]:
+def sent(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, str, bytes, dict[str, Any]]:
     """What the executor would send, by its own words."""
-    request = request_of(one.config, json.dumps(arguments))
+    request = request_of(tool.config, json.dumps(arguments))
     return request.method, request.url, request.body, dict(request.headers)
 
 
 def test_path_query_and_header_become_arguments() -> None:
-    one = tool(
+    item = tool(
         "/pets/{id}",
         "get",
         {
@@ -119,11 +119,11 @@ def test_path_query_and_header_become_arguments() -> None:
             ]
         },
     )
-    assert (one.name, one.group) == ("get_pets_id", "Pets")
-    assert list(one.parameters["properties"]) == ["id", "filter_a", "page", "X-Trace", "c"]
-    assert one.parameters["properties"]["page"]["description"] == "Which."
-    assert one.parameters["required"] == ["id"]
-    assert sent(one, {"id": "a/b", "filter_a": [1, 2], "X-Trace": "t"}) == (
+    assert (item.name, item.group) == ("get_pets_id", "Pets")
+    assert list(item.parameters["properties"]) == ["id", "filter_a", "page", "X-Trace", "c"]
+    assert item.parameters["properties"]["page"]["description"] == "Which."
+    assert item.parameters["required"] == ["id"]
+    assert sent(item, {"id": "a/b", "filter_a": [1, 2], "X-Trace": "t"}) == (
         "GET",
         "https://pets.example/v1/pets/a%2Fb?filter%5Ba%5D=1&filter%5Ba%5D=2",
         b"",
@@ -132,28 +132,28 @@ def test_path_query_and_header_become_arguments() -> None:
 
 
 def test_a_place_that_is_not_described_is_an_argument_all_the_same() -> None:
-    one = found("/pets/{id}", "get", {})
-    assert one.tool is not None
-    assert one.tool.parameters["required"] == ["id"]
-    assert one.notes == ("'id' in the path is not described, so it accepts any text.",)
-    assert sent(one.tool, {"id": "7"})[1] == "https://pets.example/v1/pets/7"
+    imported_tool = found("/pets/{id}", "get", {})
+    assert imported_tool.tool is not None
+    assert imported_tool.tool.parameters["required"] == ["id"]
+    assert imported_tool.notes == ("'id' in the path is not described, so it accepts any text.",)
+    assert sent(imported_tool.tool, {"id": "7"})[1] == "https://pets.example/v1/pets/7"
 
 
 def test_the_members_of_a_json_body_become_arguments() -> None:
-    one = tool("/pets/{pet}", "put", {"parameters": [{**ID, "name": "pet"}], **body(REF)})
-    assert list(one.parameters["properties"]) == ["pet", "name", "owner"]
-    assert one.parameters["required"] == ["pet", "name"]
-    assert one.parameters["properties"]["owner"] == {"$ref": "#/$defs/Owner"}
-    assert set(one.parameters["$defs"]) == {"Owner", "Pet"}  # in a circle, and each once
-    method, url, data, _ = sent(one, {"pet": "7", "name": "Rex"})
+    item = tool("/pets/{pet}", "put", {"parameters": [{**ID, "name": "pet"}], **body(REF)})
+    assert list(item.parameters["properties"]) == ["pet", "name", "owner"]
+    assert item.parameters["required"] == ["pet", "name"]
+    assert item.parameters["properties"]["owner"] == {"$ref": "#/$defs/Owner"}
+    assert set(item.parameters["$defs"]) == {"Owner", "Pet"}  # in a circle, and each once
+    method, url, data, _ = sent(item, {"pet": "7", "name": "Rex"})
     assert (method, url) == ("PUT", "https://pets.example/v1/pets/7")
     assert json.loads(data) == {"name": "Rex"}
 
 
 def test_a_body_that_is_no_plain_object_is_one_argument() -> None:
-    one = tool("/p", "post", body({"type": "array", "items": {"type": "integer"}}, required=True))
-    assert one.parameters["required"] == ["body"]
-    _, _, data, headers = sent(one, {"body": [1, 2]})
+    item = tool("/p", "post", body({"type": "array", "items": {"type": "integer"}}, required=True))
+    assert item.parameters["required"] == ["body"]
+    _, _, data, headers = sent(item, {"body": [1, 2]})
     assert json.loads(data) == [1, 2]
     assert headers["Content-Type"] == ("application/json",)
     # A member that has the name of a parameter cannot stand beside it.
@@ -164,8 +164,8 @@ def test_a_body_that_is_no_plain_object_is_one_argument() -> None:
 
 def test_a_form_is_sent_as_one() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
-    one = tool("/p", "post", body(schema, "application/x-www-form-urlencoded"))
-    assert sent(one, {"a": "x y"})[2] == b"a=x+y"
+    item = tool("/p", "post", body(schema, "application/x-www-form-urlencoded"))
+    assert sent(item, {"a": "x y"})[2] == b"a=x+y"
 
 
 @pytest.mark.parametrize(
@@ -181,12 +181,12 @@ def test_a_form_is_sent_as_one() -> None:
     ],
 )
 def test_what_secures_it_becomes_the_name_of_a_variable(security: Any, headers: Any) -> None:
-    one = tool("/p", "get", {}, security=security)
-    assert one.config.get("headers") == headers
+    item = tool("/p", "get", {}, security=security)
+    assert item.config.get("headers") == headers
 
 
 @pytest.mark.parametrize(
-    ("operation", "document", "said"),
+    ("operation", "document", "message"),
     [
         (body({"$ref": "https://evil.example/x.json"}), {}, "Nothing is fetched"),
         (body({"$ref": "file:///etc/passwd"}), {}, "Nothing is fetched"),
@@ -213,17 +213,17 @@ def test_what_secures_it_becomes_the_name_of_a_variable(security: Any, headers: 
         ({"$ref": "#/info/title"}, {}, "not point to an object"),
     ],
 )
-def test_what_cannot_be_a_tool_is_said(operation: Any, document: Any, said: str) -> None:
-    one = found("/p", "post", operation, **document)
-    assert one.tool is None
-    assert said in one.problem
+def test_what_cannot_be_a_tool_is_said(operation: Any, document: Any, message: str) -> None:
+    imported_tool = found("/p", "post", operation, **document)
+    assert imported_tool.tool is None
+    assert message in imported_tool.problem
 
 
 def test_a_key_is_no_argument() -> None:
     parameters = [{"name": "x-api-key", "in": "header", "required": True, "schema": {}}]
-    one = tool("/p", "get", {"parameters": parameters}, security=[{"header": []}])
-    assert one.parameters.get("properties") == {}
-    assert sent(one, {})[1:] == (
+    item = tool("/p", "get", {"parameters": parameters}, security=[{"header": []}])
+    assert item.parameters.get("properties") == {}
+    assert sent(item, {})[1:] == (
         "https://pets.example/v1/p",
         b"",
         {"X-Api-Key": ("", "PETS_HEADER_KEY", "")},
@@ -233,9 +233,9 @@ def test_a_key_is_no_argument() -> None:
 def test_arguments_of_like_names_stay_apart() -> None:
     names = [("f[a]", "query"), ("f(a)", "query"), ("f{a}", "query"), ("body", "query")]
     parameters = [{"name": name, "in": where, "schema": {}} for name, where in names]
-    one = tool("/p", "post", {"parameters": parameters, **body({"type": "array"})})
-    arguments = dict(zip(one.parameters["properties"], [1, 2, 3, 4, [5]], strict=True))
-    assert sent(one, arguments)[1:3] == (
+    item = tool("/p", "post", {"parameters": parameters, **body({"type": "array"})})
+    arguments = dict(zip(item.parameters["properties"], [1, 2, 3, 4, [5]], strict=True))
+    assert sent(item, arguments)[1:3] == (
         "https://pets.example/v1/p?f%5Ba%5D=1&f%28a%29=2&f%7Ba%7D=3&body=4",
         b"[5]",
     )
@@ -243,33 +243,33 @@ def test_arguments_of_like_names_stay_apart() -> None:
 
 def test_a_text_as_a_json_body_has_its_quotes() -> None:
     for schema in ({"type": "string"}, {}, {"type": ["string", "null"]}):
-        one = tool("/p", "post", body(schema))
-        _, _, data, headers = sent(one, {"body": 'a "b"'})
+        item = tool("/p", "post", body(schema))
+        _, _, data, headers = sent(item, {"body": 'a "b"'})
         assert (data, headers["Content-Type"]) == (b'"a \\"b\\""', ("application/json",))
     plain = tool("/p", "post", body({"type": "string"}, "text/plain"))
     assert sent(plain, {"body": 'a "b"'})[2] == b'a "b"'
 
 
 def test_a_file_as_a_body_may_be_a_data_url() -> None:
-    one = tool("/p", "put", body({"type": "string", "format": "binary"}, "application/zip"))
-    _, _, data, headers = sent(one, {"body": "data:;base64,AAH/"})
+    item = tool("/p", "put", body({"type": "string", "format": "binary"}, "application/zip"))
+    _, _, data, headers = sent(item, {"body": "data:;base64,AAH/"})
     assert (data, headers["Content-Type"]) == (b"\x00\x01\xff", ("application/zip",))
-    assert sent(one, {"body": "text"})[2] == b"text"
+    assert sent(item, {"body": "text"})[2] == b"text"
 
 
 def test_what_only_the_server_writes_is_no_argument() -> None:
-    made = {"$ref": "#/components/schemas/Made"}
-    schema = {"type": "object", "required": ["at", "b"], "properties": {"at": made, "b": {}}}
+    document = {"$ref": "#/components/schemas/Made"}
+    schema = {"type": "object", "required": ["at", "b"], "properties": {"at": document, "b": {}}}
     schemas = {"Made": {"type": "string", "readOnly": True}}
-    one = tool("/p", "post", body(schema), components={"schemas": schemas})
-    assert one.parameters == {"type": "object", "properties": {"b": {}}, "required": ["b"]}
+    item = tool("/p", "post", body(schema), components={"schemas": schemas})
+    assert item.parameters == {"type": "object", "properties": {"b": {}}, "required": ["b"]}
 
 
 def test_objects_in_a_form_are_said() -> None:
     pet = {"anyOf": [REF, {"type": "string"}]}
     schema = {"type": "object", "properties": {"pet": pet, "tags": LIST, "map": OBJECT}}
-    one = found("/p", "post", body(schema, "application/x-www-form-urlencoded"))
-    assert one.notes == ("An object is sent as JSON within the form: pet, map.",)
+    imported_tool = found("/p", "post", body(schema, "application/x-www-form-urlencoded"))
+    assert imported_tool.notes == ("An object is sent as JSON within the form: pet, map.",)
     assert found("/p", "post", body(schema)).notes == ()
 
 
@@ -287,8 +287,8 @@ def test_what_a_server_may_not_have_is_left_out(server: str, url: str) -> None:
 
 def test_the_defaults_of_a_server_s_variables_stand_in_its_address() -> None:
     server = {"url": "https://{region}.pets.example", "variables": {"region": {"default": "eu"}}}
-    one = tool("/p", "get", {}, servers=[server, {"url": "https://b.example"}])
-    assert one.config["url"] == "https://eu.pets.example/p"
+    item = tool("/p", "get", {}, servers=[server, {"url": "https://b.example"}])
+    assert item.config["url"] == "https://eu.pets.example/p"
 
 
 @pytest.mark.parametrize(
@@ -301,20 +301,20 @@ def test_the_defaults_of_a_server_s_variables_stand_in_its_address() -> None:
     ],
 )
 def test_a_server_without_a_host_leaves_its_place_to_be_filled(servers: Any, url: str) -> None:
-    one = found("/p", "get", {}, servers=servers)
-    assert one.tool is not None
-    assert one.tool.config["url"] == url
-    assert "in place of example.invalid" in " ".join(one.notes)
+    imported_tool = found("/p", "get", {}, servers=servers)
+    assert imported_tool.tool is not None
+    assert imported_tool.tool.config["url"] == url
+    assert "in place of example.invalid" in " ".join(imported_tool.notes)
 
 
 @pytest.mark.parametrize("name", ["default", "example", "examples", "enum", "const", "properties"])
 def test_a_property_may_have_the_name_of_a_word(name: str) -> None:
     inner = {"type": "object", "properties": {name: REF}}
     schema = {"type": "object", "properties": {name: REF, "inner": inner}}
-    one = tool("/p", "post", body(schema))
-    assert one.parameters["properties"][name] == {"$ref": "#/$defs/Pet"}
-    assert one.parameters["properties"]["inner"]["properties"][name] == {"$ref": "#/$defs/Pet"}
-    assert set(one.parameters["$defs"]) == {"Owner", "Pet"}
+    item = tool("/p", "post", body(schema))
+    assert item.parameters["properties"][name] == {"$ref": "#/$defs/Pet"}
+    assert item.parameters["properties"]["inner"]["properties"][name] == {"$ref": "#/$defs/Pet"}
+    assert set(item.parameters["$defs"]) == {"Owner", "Pet"}
 
 
 def test_a_property_may_be_named_ref() -> None:
@@ -326,16 +326,16 @@ def test_a_path_may_refer_to_what_stands_elsewhere() -> None:
     item = {"parameters": [ID], "get": {"operationId": "getPet"}}
     paths = {"/pets/{id}": {"$ref": "#/components/pathItems/Pet"}}
     components = {"pathItems": {"Pet": item}}
-    one = tool("/", "get", {}, paths=paths, components=components)
-    assert one.name == "getPet"
-    assert one.parameters["required"] == ["id"]
+    each = tool("/", "get", {}, paths=paths, components=components)
+    assert each.name == "getPet"
+    assert each.parameters["required"] == ["id"]
 
 
 @pytest.mark.parametrize("kind", ["application/merge-patch+json", "application/json; charset=utf8"])
 def test_a_body_of_members_keeps_its_media_type(kind: str) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
-    one = tool("/p", "patch", body(schema, kind))
-    _, _, data, headers = sent(one, {"a": "x"})
+    item = tool("/p", "patch", body(schema, kind))
+    _, _, data, headers = sent(item, {"a": "x"})
     assert (json.loads(data), headers) == ({"a": "x"}, {"Content-Type": (kind,)})
     plain = tool("/p", "patch", body(schema))
     assert "headers" not in plain.config
@@ -355,10 +355,10 @@ def test_what_stands_beside_a_ref_counts_since_3_1() -> None:
 
 
 def test_a_server_without_a_scheme_is_asked_by_https() -> None:
-    one = found("/p", "get", {}, servers=[{"url": "//api.pets.example/v2/"}])
-    assert one.tool is not None
-    assert one.tool.config["url"] == "https://api.pets.example/v2/p"
-    assert "Its server has no scheme. https is used." in one.notes
+    imported_tool = found("/p", "get", {}, servers=[{"url": "//api.pets.example/v2/"}])
+    assert imported_tool.tool is not None
+    assert imported_tool.tool.config["url"] == "https://api.pets.example/v2/p"
+    assert "Its server has no scheme. https is used." in imported_tool.notes
 
 
 def test_what_a_flat_body_cannot_say_is_said() -> None:
@@ -368,8 +368,8 @@ def test_what_a_flat_body_cannot_say_is_said() -> None:
         "minProperties": 1,
         "additionalProperties": {"type": "integer"},
     }
-    told = found("/p", "patch", body(schema)).notes
-    assert [note.partition(" was left out")[0] for note in told] == [
+    outputs = found("/p", "patch", body(schema)).notes
+    assert [note.partition(" was left out")[0] for note in outputs] == [
         "minProperties of its body (1)",
         "additionalProperties of its body ({'type': 'integer'})",
     ]
@@ -414,9 +414,9 @@ def test_a_document_in_several_files_is_read_as_one(flat: bool) -> None:
     """With the folders that a browser tells, and without them."""
     files = {name.rpartition("/")[2] if flat else name: text for name, text in FILES.items()}
     root = next(iter(files))
-    brought = import_tools(files[root], root, files=files)
-    assert [one.name for one in brought.tools] == ["one_get", "post_one_id", "two_post"]
-    get, post, two = brought.tools
+    imported_tools = import_tools(files[root], root, files=files)
+    assert [tool.name for tool in imported_tools.tools] == ["one_get", "post_one_id", "two_post"]
+    get, post, two = imported_tools.tools
     assert get.tool is not None
     assert get.tool.parameters["properties"] == {
         "id": {"type": "integer"},
@@ -427,7 +427,7 @@ def test_a_document_in_several_files_is_read_as_one(flat: bool) -> None:
     assert two.tool is not None, two.problem
     assert list(two.tool.parameters["properties"]) == ["next", "size", "own"]
     assert two.tool.parameters["$defs"]["own"]["type"] == "string"
-    assert set(brought.parts) == set(files) - {root}
+    assert set(imported_tools.parts) == set(files) - {root}
 
 
 def test_a_part_that_cannot_be_read_is_named() -> None:
@@ -435,27 +435,30 @@ def test_a_part_that_cannot_be_read_is_named() -> None:
         {"openapi": "3.0.0", "paths": {"/a": {"$ref": "a.yml"}, "/b": {"$ref": "b.yml"}}}
     )
     files = {"a.yml": "get: {operationId: a}", "b.yml": "get: ["}
-    brought = import_tools(document, "o.json", files=files)
-    assert [(one.name, one.tool is None) for one in brought.tools] == [("a", False), ("/b", True)]
-    assert brought.notes[0].startswith("b.yml cannot be read: This is not valid YAML.")
+    imported_tools = import_tools(document, "o.json", files=files)
+    assert [(tool.name, tool.tool is None) for tool in imported_tools.tools] == [
+        ("a", False),
+        ("/b", True),
+    ]
+    assert imported_tools.notes[0].startswith("b.yml cannot be read: This is not valid YAML.")
 
 
 def test_parts_that_repeat_themselves_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openapi_files, "MOST_IN_PARTS", 20)
     paths = {f"/{name}": {"$ref": f"{name}.yml"} for name in "ab"}
     part = "x: &x [1, 2, 3]\nget: {operationId: o, x-a: [*x, *x]}"
-    brought = import_tools(
+    imported_tools = import_tools(
         json.dumps({"openapi": "3.0.0", "paths": paths, "x": [1] * 30}),
         files={"a.yml": part, "b.yml": part},
     )
-    assert [one.tool is None for one in brought.tools] == [True, False]
-    assert "There is nothing at 'a.yml'" in brought.tools[0].problem
-    assert brought.notes[0].endswith("have too many values.")
+    assert [tool.tool is None for tool in imported_tools.tools] == [True, False]
+    assert "There is nothing at 'a.yml'" in imported_tools.tools[0].problem
+    assert imported_tools.notes[0].endswith("have too many values.")
 
 
 def test_swagger_2_is_converted() -> None:
-    brought = import_tools(json.dumps(SWAGGER))
-    get, put, post, patch = brought.tools
+    imported_tools = import_tools(json.dumps(SWAGGER))
+    get, put, post, patch = imported_tools.tools
     assert get.tool is not None
     assert get.tool.parameters["properties"] == {
         "id": {"type": "string"},
@@ -494,19 +497,21 @@ def test_of_too_many_operations_some_are_picked() -> None:
         },
     }
     text = json.dumps(document)
-    brought = import_tools(text, most=3)
-    assert (len(brought.tools), brought.more) == (3, True)
-    assert len(brought.choices) == 9
-    last = brought.choices[8]
+    imported_tools = import_tools(text, most=3)
+    assert (len(imported_tools.tools), imported_tools.more) == (3, True)
+    assert len(imported_tools.choices) == 9
+    last = imported_tools.choices[8]
     assert (last.key, last.name, last.summary, last.group) == ("POST /p8", "same", "Makes 8", "t0")
     picked = import_tools(text, most=3, pick={"POST /p8", "POST /p1"})
-    assert [one.form["path"] for one in picked.tools] == ["/p1", "/p8"]
+    assert [tool.form["path"] for tool in picked.tools] == ["/p1", "/p8"]
     assert (picked.more, picked.choices) == (False, ())
     assert import_tools(text, most=9).choices == ()
 
 
 def test_a_parameter_whose_type_is_no_word_is_refused_and_said() -> None:
-    told = {"name": "q", "in": "query", "schema": {"type": ["string", {"a": 1}]}}
+    answer = {"name": "q", "in": "query", "schema": {"type": ["string", {"a": 1}]}}
     for where in ("query", "path"):
-        one = found("/{q}", "get", {"operationId": "f", "parameters": [{**told, "in": where}]})
-        assert (one.tool, "type" in one.problem) == (None, True)
+        imported_tool = found(
+            "/{q}", "get", {"operationId": "f", "parameters": [{**answer, "in": where}]}
+        )
+        assert (imported_tool.tool, "type" in imported_tool.problem) == (None, True)

@@ -74,7 +74,7 @@ async def test_request_of_each_operation_when_read_by_its_document_equals_the_ar
                 continue
             for number in range(examples):
                 arguments = arguments_of(document, path, method, tool, number)
-                found = await compare(
+                comparison = await compare(
                     document,
                     path=path,
                     method=method,
@@ -82,8 +82,8 @@ async def test_request_of_each_operation_when_read_by_its_document_equals_the_ar
                     arguments=arguments,
                     server=server,
                 )
-                if found.different:
-                    problems.append(f"{name} {operation['operationId']}\n{found}")
+                if comparison.different:
+                    problems.append(f"{name} {operation['operationId']}\n{comparison}")
                     break
     assert not problems, "\n".join(["", *problems])
 

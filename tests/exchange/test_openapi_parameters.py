@@ -53,9 +53,9 @@ ANIMALS: dict[str, Any] = {
 PET = {"$ref": "#/components/schemas/Pet"}
 
 
-def sent(made: Tool, arguments: Any) -> tuple[str, dict[str, str], bytes]:
+def sent(tool: Tool, arguments: Any) -> tuple[str, dict[str, str], bytes]:
     """(the URL without the server, the headers, the body)."""
-    request = request_of(made.config, json.dumps(arguments))
+    request = request_of(tool.config, json.dumps(arguments))
     headers = {
         name: "".join(f"${{{p}}}" if n % 2 else p for n, p in enumerate(pieces))
         for name, pieces in request.headers.items()
@@ -85,8 +85,8 @@ def test_a_query_parameter_is_sent_in_its_style(
     parameter: dict[str, Any], schema: dict[str, Any], url: str
 ) -> None:
     value = VALUES.get(schema.get("type", ""), {"name": "Rex"} if "$ref" in schema else "a b")
-    made = tool("/p", "get", {"parameters": [{"name": "t", "schema": schema, **parameter}]})
-    assert sent(made, {"t": value}) == (url, {}, b"")
+    result = tool("/p", "get", {"parameters": [{"name": "t", "schema": schema, **parameter}]})
+    assert sent(result, {"t": value}) == (url, {}, b"")
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_a_path_parameter_is_sent_in_its_style(
     parameter: dict[str, Any], schema: dict[str, Any], url: str
 ) -> None:
     given = {"name": "the id", "in": "path", "required": True, "schema": schema, **parameter}
-    made = tool("/p/{the id}", "get", {"parameters": [given]})
-    assert sent(made, {"the_id": VALUES[schema["type"]]})[0] == url
+    result = tool("/p/{the id}", "get", {"parameters": [given]})
+    assert sent(result, {"the_id": VALUES[schema["type"]]})[0] == url
 
 
 def test_headers_and_cookies_are_sent_in_their_styles() -> None:
@@ -116,10 +116,10 @@ def test_headers_and_cookies_are_sent_in_their_styles() -> None:
         {"name": "sid", "in": "cookie", "schema": TEXT},
         {"name": "look", "in": "cookie", "schema": OBJECT, "explode": False},
     ]
-    made = tool("/p", "get", {"parameters": parameters})
-    assert list(made.parameters["properties"]) == ["X-Ids", "X-Plain", "sid", "look"]
+    result = tool("/p", "get", {"parameters": parameters})
+    assert list(result.parameters["properties"]) == ["X-Ids", "X-Plain", "sid", "look"]
     arguments = {"X-Ids": ["1", "2"], "X-Plain": "p", "sid": "s 1", "look": {"x": "1", "y": 2}}
-    assert sent(made, arguments)[1] == {
+    assert sent(result, arguments)[1] == {
         "X-Plain": "p",
         "X-Ids": "1,2",
         "Cookie": "sid=s%201; look=x,1,y,2",
@@ -148,8 +148,8 @@ def test_a_plain_parameter_is_a_placeholder() -> None:
 def test_a_parameter_with_content_is_sent_in_its_media_type(
     content: Any, value: Any, url: str
 ) -> None:
-    made = tool("/p", "get", {"parameters": [{"name": "t", "in": "query", "content": content}]})
-    assert sent(made, {"t": value})[0] == url
+    result = tool("/p", "get", {"parameters": [{"name": "t", "in": "query", "content": content}]})
+    assert sent(result, {"t": value})[0] == url
 
 
 @pytest.mark.parametrize(
@@ -187,39 +187,39 @@ def test_what_a_style_cannot_say_is_noted(parameter: dict[str, Any], note: str) 
 )
 def test_fragment_and_query_of_a_path(path: str, parameters: Any, arguments: Any, url: str) -> None:
     given = [{"in": "query", "schema": TEXT, **parameter} for parameter in parameters]
-    made = found(path, "get", {"parameters": given})
-    assert made.tool is not None
+    imported_tool = found(path, "get", {"parameters": given})
+    assert imported_tool.tool is not None
     if "?v=0" in path:  # the path decides; what is no argument goes into the query as it is
-        assert made.tool.parameters["properties"] == {}
-        assert made.notes == ("'v' is not an argument: the path says 'v=0'.",)
-    assert sent(made.tool, arguments)[0] == url
+        assert imported_tool.tool.parameters["properties"] == {}
+        assert imported_tool.notes == ("'v' is not an argument: the path says 'v=0'.",)
+    assert sent(imported_tool.tool, arguments)[0] == url
 
 
 def test_headers_of_the_connection_are_no_arguments() -> None:
     names = ("Accept", "Host", "Accept-Encoding", "TE", "X-A")
     given = [{"name": name, "in": "header", "schema": TEXT} for name in names]
-    made = found("/p", "get", {"parameters": given})
-    assert made.tool is not None, made.problem
-    assert list(made.tool.parameters["properties"]) == ["X-A"]
-    assert [note.split()[2] for note in made.notes] == ["Host", "Accept-Encoding", "TE"]
+    imported_tool = found("/p", "get", {"parameters": given})
+    assert imported_tool.tool is not None, imported_tool.problem
+    assert list(imported_tool.tool.parameters["properties"]) == ["X-A"]
+    assert [note.split()[2] for note in imported_tool.notes] == ["Host", "Accept-Encoding", "TE"]
 
 
 def test_a_dollar_before_a_place_is_no_key() -> None:
     parameters = [{"name": "id", "in": "path", "required": True, "schema": TEXT}]
-    made = tool("/routes/$count/${id}", "get", {"parameters": parameters})
-    assert sent(made, {"id": "1"})[0] == "/routes/$count/%241"
+    result = tool("/routes/$count/${id}", "get", {"parameters": parameters})
+    assert sent(result, {"id": "1"})[0] == "/routes/$count/%241"
 
 
 def test_an_extension_among_the_paths_is_no_path() -> None:
     paths = {"x-generator": "none", "/p": {"get": {"operationId": "a"}}, "x-more": {"get": {}}}
-    brought = import_tools(json.dumps({"openapi": "3.1.0", "paths": paths}))
-    assert [(made.name, made.problem) for made in brought.tools] == [("a", "")]
+    imported_tools = import_tools(json.dumps({"openapi": "3.1.0", "paths": paths}))
+    assert [(tool.name, tool.problem) for tool in imported_tools.tools] == [("a", "")]
 
 
 def test_an_empty_form_is_no_body() -> None:
     empty = {"type": "object", "properties": {}, "additionalProperties": False}
-    made = tool("/p", "get", multipart(empty, kind="application/x-www-form-urlencoded"))
-    assert sent(made, {}) == ("/p", {}, b"")
+    result = tool("/p", "get", multipart(empty, kind="application/x-www-form-urlencoded"))
+    assert sent(result, {}) == ("/p", {}, b"")
     free = found("/p", "post", multipart({"type": "object"}))
     assert "no simple members" in free.problem
 
@@ -238,9 +238,9 @@ def test_an_empty_form_is_no_body() -> None:
 def test_a_key_is_sent_where_its_scheme_says(security: Any, url: str, headers: Any) -> None:
     parameters = [{"name": "api_key", "in": "query", "required": True, "schema": TEXT}]
     operation = {"security": security, "parameters": parameters if "api_key" in url else []}
-    made = tool("/p", "get", operation, components={"securitySchemes": SCHEMES})
-    assert made.parameters.get("properties") == {}
-    assert sent(made, {}) == (url, headers, b"")
+    result = tool("/p", "get", operation, components={"securitySchemes": SCHEMES})
+    assert result.parameters.get("properties") == {}
+    assert sent(result, {}) == (url, headers, b"")
 
 
 def multipart(schema: Any, encoding: Any = None, kind: str = "multipart/form-data") -> Any:
@@ -259,22 +259,22 @@ def test_a_multipart_body_has_its_fields_and_files() -> None:
     }
     encoding = {"file": {"contentType": "text/csv"}, "tags": {"style": "form", "explode": False}}
     schema = {"type": "object", "properties": members, "required": ["purpose", "more[]"]}
-    made = tool("/p", "post", multipart(schema, encoding))
-    arguments = made.parameters["properties"]
+    result = tool("/p", "post", multipart(schema, encoding))
+    arguments = result.parameters["properties"]
     assert list(arguments) == ["purpose", "file", "more", "raw", "encoded", "meta", "tags"]
-    assert made.parameters["required"] == ["purpose", "more"]
+    assert result.parameters["required"] == ["purpose", "more"]
     assert arguments["file"]["description"].startswith("What to read. The content of the file")
     assert arguments["more"]["items"]["type"] == "string"
     assert "format" not in arguments["file"]
     _, headers, data = sent(
-        made, {"purpose": "x", "file": "a,b", "more": ["1", "2"], "tags": ["t", "u"]}
+        result, {"purpose": "x", "file": "a,b", "more": ["1", "2"], "tags": ["t", "u"]}
     )
     assert headers["Content-Type"].startswith("multipart/form-data; boundary=")
     assert b'name="purpose"\r\n\r\nx\r\n' in data
     assert b'name="file"; filename="file"\r\nContent-Type: text/csv\r\n\r\na,b\r\n' in data
     assert data.count(b'name="more[]"; filename=') == 2
     assert b'name="tags"\r\n\r\nt,u\r\n' in data
-    _, _, data = sent(made, {"raw": "1", "encoded": "AAAA"})
+    _, _, data = sent(result, {"raw": "1", "encoded": "AAAA"})
     assert b'name="raw"; filename="raw"\r\nContent-Type: image/png\r\n\r\n1\r\n' in data
     assert b'name="encoded"\r\nContent-Type: image/png\r\n\r\nAAAA\r\n' in data
 
@@ -293,20 +293,20 @@ def test_a_multipart_body_has_its_fields_and_files() -> None:
 )
 def test_an_encoding_is_kept(encoding: Any, members: Any, note: str) -> None:
     schema = {"type": "object", "properties": {"a": TEXT}}
-    made = found("/p", "post", multipart(schema, {"a": encoding}))
-    assert made.tool is not None
+    imported_tool = found("/p", "post", multipart(schema, {"a": encoding}))
+    assert imported_tool.tool is not None
     expected = [{"in": "body", "name": "a", **members}] if members else None
-    assert made.tool.config.get("parameters") == expected
-    assert note in " ".join(made.notes)
-    assert bool(note) == bool(made.notes)
+    assert imported_tool.tool.config.get("parameters") == expected
+    assert note in " ".join(imported_tool.notes)
+    assert bool(note) == bool(imported_tool.notes)
 
 
 def test_of_two_forms_the_one_that_can_send_files_is_taken() -> None:
     text, file = ({"type": "object", "properties": {"a": p}} for p in (TEXT, BINARY))
     for schema, kind in ((text, FORM), (file, "multipart/form-data; boundary=")):
         content = {name: {"schema": schema} for name in (FORM, "multipart/form-data")}
-        made = tool("/p", "post", {"requestBody": {"content": content}})
-        assert sent(made, {"a": "1"})[1]["Content-Type"].startswith(kind)
+        result = tool("/p", "post", {"requestBody": {"content": content}})
+        assert sent(result, {"a": "1"})[1]["Content-Type"].startswith(kind)
 
 
 def test_a_form_has_the_members_of_its_parts() -> None:
@@ -326,8 +326,8 @@ def test_a_form_has_the_members_of_its_parts() -> None:
 def test_a_field_of_the_name_of_a_parameter_is_sent_by_its_own() -> None:
     schema = {"type": "object", "properties": {"id": TEXT}}
     given = {"parameters": [{"name": "id", "in": "path", "required": True, "schema": TEXT}]}
-    made = tool("/p/{id}", "post", {**given, **multipart(schema, kind=FORM)})
-    assert sent(made, {"id": "1", "id_body": "2"})[::2] == ("/p/1", b"id=2")
+    result = tool("/p/{id}", "post", {**given, **multipart(schema, kind=FORM)})
+    assert sent(result, {"id": "1", "id_body": "2"})[::2] == ("/p/1", b"id=2")
 
 
 @pytest.mark.parametrize(
@@ -355,10 +355,10 @@ def test_a_collection_format_of_swagger(way: Any, where: str, url: str) -> None:
         "basePath": "/v1",
         "paths": {path: {"get": {"parameters": [parameter]}}},
     }
-    (made,) = import_tools(json.dumps(document)).tools
-    assert made.tool is not None, made.problem
-    assert made.notes == ()
-    assert sent(made.tool, {"t": ["a", "b"]})[0] == url
+    (imported_tool,) = import_tools(json.dumps(document)).tools
+    assert imported_tool.tool is not None, imported_tool.problem
+    assert imported_tool.notes == ()
+    assert sent(imported_tool.tool, {"t": ["a", "b"]})[0] == url
 
 
 @pytest.mark.parametrize(
@@ -374,9 +374,9 @@ def test_a_collection_format_of_a_swagger_form(way: str, kind: str, data: bytes)
     given = {"name": "t", "in": "formData", "type": "array", "items": TEXT, "collectionFormat": way}
     post = {"consumes": [kind], "parameters": [given]}
     document = {"swagger": "2.0", "host": "pets.example", "paths": {"/p": {"post": post}}}
-    (made,) = import_tools(json.dumps(document)).tools
-    assert made.tool is not None, made.problem
-    assert data in sent(made.tool, {"t": ["a", "b"]})[2]
+    (imported_tool,) = import_tools(json.dumps(document)).tools
+    assert imported_tool.tool is not None, imported_tool.problem
+    assert data in sent(imported_tool.tool, {"t": ["a", "b"]})[2]
 
 
 def test_the_methods_and_places_of_openapi_3_2() -> None:
@@ -405,16 +405,20 @@ def test_the_methods_and_places_of_openapi_3_2() -> None:
             },
         },
     }
-    brought = {one.name: one for one in import_tools(json.dumps(document)).tools}
-    assert sorted(brought) == ["copy", "find", "list", "stream", "trace"]
-    tools = {name: one.tool for name, one in brought.items() if one.tool}
+    imported_data = {tool.name: tool for tool in import_tools(json.dumps(document)).tools}
+    assert sorted(imported_data) == ["copy", "find", "list", "stream", "trace"]
+    tools = {
+        name: imported_tool.tool
+        for name, imported_tool in imported_data.items()
+        if imported_tool.tool
+    }
     assert tools["find"].config["method"] == "QUERY"
     assert sent(tools["find"], {"q": "x"})[::2] == ("/p", b'{"q": "x"}')
     assert tools["copy"].config == {"method": "COPY", "url": f"{SERVER}/p"}
     assert sent(tools["list"], {"all": {"x": "1 2", "y": 3}})[0] == "/p?x=1+2&y=3"
     assert "trace" not in tools
-    assert "TRACE" in brought["trace"].problem
-    assert "a series of items as application/jsonl" in " ".join(brought["stream"].notes)
+    assert "TRACE" in imported_data["trace"].problem
+    assert "a series of items as application/jsonl" in " ".join(imported_data["stream"].notes)
 
 
 @pytest.mark.parametrize(
@@ -436,9 +440,9 @@ def test_a_document_without_operations_says_what_it_is(document: Any, problem: s
 
 def test_webhooks_beside_paths_are_noted() -> None:
     document = {"openapi": "3.1.0", "paths": {"/p": {"get": {}}}, "webhooks": {"new": {}}}
-    brought = import_tools(json.dumps(document))
-    assert [one.problem for one in brought.tools] == [""]
-    assert brought.notes[0].startswith("Its webhooks were left out: new.")
+    imported_tools = import_tools(json.dumps(document))
+    assert [tool.problem for tool in imported_tools.tools] == [""]
+    assert imported_tools.notes[0].startswith("Its webhooks were left out: new.")
 
 
 @pytest.mark.parametrize(
@@ -458,8 +462,8 @@ def test_webhooks_beside_paths_are_noted() -> None:
     ],
 )
 def test_a_discriminator_names_the_kinds_that_extend_its_schema(pet: Any, valid: bool) -> None:
-    made = tool("/p", "post", body(PET), components={"schemas": ANIMALS})
-    problems = check_call(made, "post_p", json.dumps({"body": pet}))
+    result = tool("/p", "post", body(PET), components={"schemas": ANIMALS})
+    problems = check_call(result, "post_p", json.dumps({"body": pet}))
     assert (problems == ()) == valid, problems
 
 
@@ -478,16 +482,18 @@ def test_a_discriminator_of_swagger() -> None:
             }
         },
     }
-    (made,) = import_tools(json.dumps(document)).tools
-    assert made.tool is not None, made.problem
+    (imported_tool,) = import_tools(json.dumps(document)).tools
+    assert imported_tool.tool is not None, imported_tool.problem
     for pet, valid in (({"kind": "Cat", "claws": 1}, True), ({"kind": "Cat"}, False)):
-        problems = check_call(made.tool, "post_p", json.dumps({"body": pet}))
+        problems = check_call(imported_tool.tool, "post_p", json.dumps({"body": pet}))
         assert (problems == ()) == valid
 
 
 def test_kinds_that_are_too_large_leave_what_they_share() -> None:
     large = {"allOf": [PET, {"description": "d" * 300_000}]}
-    made = found("/p", "post", body(PET), components={"schemas": {**ANIMALS, "Huge": large}})
-    assert made.tool is not None, made.problem
-    assert list(made.tool.parameters["properties"]) == ["kind", "name", "friend"]
-    assert "what all of them share" in made.notes[-1]
+    imported_tool = found(
+        "/p", "post", body(PET), components={"schemas": {**ANIMALS, "Huge": large}}
+    )
+    assert imported_tool.tool is not None, imported_tool.problem
+    assert list(imported_tool.tool.parameters["properties"]) == ["kind", "name", "friend"]
+    assert "what all of them share" in imported_tool.notes[-1]

@@ -149,8 +149,8 @@ async def test_reserved_characters_when_allowed_are_sent_as_they_are() -> None:
         **{"openapi": "3.1.1", "info": {}, "servers": [{"url": "https://style.example"}]},
         "paths": {"/p": {"get": {"operationId": "get", "parameters": [parameter]}}},
     }
-    kept, encoded = ":/?@!$'()*,;", "#[]&+ é"
-    assert await sent("query", document, kept) == f"color={kept}"
+    stored_text, encoded = ":/?@!$'()*,;", "#[]&+ é"
+    assert await sent("query", document, stored_text) == f"color={stored_text}"
     assert await sent("query", document, encoded) == "color=%23%5B%5D%26%2B%20%C3%A9"
 
 

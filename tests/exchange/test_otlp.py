@@ -19,9 +19,9 @@ from tests.exchange.asking import PROTOCOLS, Kind, weather
 IDS = {"traceId": 16, "spanId": 8, "parentSpanId": 8}
 
 
-def parsed(kept: SessionBundle) -> ExportTraceServiceRequest:
+def parsed(session_bundle: SessionBundle) -> ExportTraceServiceRequest:
     """OTLP writes ids in hex, where protobuf's own JSON has base64: the one difference."""
-    data = json.loads(write(kept).data)
+    data = json.loads(write(session_bundle).data)
     for span in spans(data):
         for name, size in IDS.items():
             if name in span:
@@ -34,26 +34,29 @@ def parsed(kept: SessionBundle) -> ExportTraceServiceRequest:
 
 
 def spans(data: Any) -> list[Any]:
-    found: list[Any] = data["resourceSpans"][0]["scopeSpans"][0]["spans"]
-    return found
+    results: list[Any] = data["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    return results
 
 
 def told(span: Any) -> dict[str, Any]:
-    return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes}
+    return {
+        attribute.key: getattr(attribute.value, attribute.value.WhichOneof("value"))
+        for attribute in span.attributes
+    }
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_session_is_one_trace_of_the_published_form(protocol: str) -> None:
     kind = weather(protocol, params={"temperature": 0.5})
     message = parsed(kind.kept())
-    found = list(message.resource_spans[0].scope_spans[0].spans)
-    root, run, chat, tool, last = found
-    assert len({span.trace_id for span in found}) == 1
-    assert len({span.span_id for span in found}) == 5
+    spans = list(message.resource_spans[0].scope_spans[0].spans)
+    root, run, chat, tool, last = spans
+    assert len({span.trace_id for span in spans}) == 1
+    assert len({span.span_id for span in spans}) == 5
     assert (root.parent_span_id, run.parent_span_id) == (b"", root.span_id)
     assert [span.parent_span_id for span in (chat, tool, last)] == [run.span_id] * 3
-    assert [span.kind for span in found] == [1, 1, 3, 1, 3]
-    assert all(span.start_time_unix_nano <= span.end_time_unix_nano for span in found)
+    assert [span.kind for span in spans] == [1, 1, 3, 1, 3]
+    assert all(span.start_time_unix_nano <= span.end_time_unix_nano for span in spans)
     assert run.start_time_unix_nano <= chat.start_time_unix_nano
     assert run.end_time_unix_nano >= last.end_time_unix_nano
     turn, call = kind.session.turns[0], next(kind.session.calls())
@@ -86,8 +89,8 @@ def test_trouble_is_an_error_and_what_is_unknown_is_left_out() -> None:
         model="m",
     )
     kind.log.add(sent, ResponseFailed("http", "Overloaded.", status=529))
-    found = parsed(kind.kept()).resource_spans[0].scope_spans[0].spans
-    *_, tool, failed = found
+    container = parsed(kind.kept()).resource_spans[0].scope_spans[0].spans
+    *_, tool, failed = container
     assert (tool.status.code, failed.status.code) == (2, 2)
     assert told(failed)["error.type"] == "529"
     assert "gen_ai.usage.input_tokens" not in told(failed)
@@ -95,8 +98,8 @@ def test_trouble_is_an_error_and_what_is_unknown_is_left_out() -> None:
 
 
 def test_it_is_the_same_file_each_time_and_a_session_of_nothing_has_one() -> None:
-    kept = weather("gemini").kept()
-    assert write(kept) == write(kept)
+    session_bundle = weather("gemini").kept()
+    assert write(session_bundle) == write(session_bundle)
     assert len(parsed(Kind("gemini").kept()).resource_spans[0].scope_spans[0].spans) == 1
 
 

@@ -59,8 +59,8 @@ PLAIN = st.one_of(
 SCHEMAS = st.recursive(
     PLAIN,
     lambda inner: st.one_of(
-        st.builds(lambda one: {"type": "array", "items": one}, inner),
-        st.builds(lambda one, two: {"anyOf": [one, two]}, inner, inner),
+        st.builds(lambda item: {"type": "array", "items": item}, inner),
+        st.builds(lambda item, two: {"anyOf": [item, two]}, inner, inner),
         st.builds(
             lambda members, needed: {
                 "type": "object",
@@ -86,11 +86,11 @@ def with_one(schema: Any, *required: str, **more: Any) -> Tool:
 
 @pytest.mark.parametrize(("schema", "words"), SAID)
 def test_what_python_can_say_is_said_and_comes_back(schema: Any, words: str) -> None:
-    one = with_one(schema, "x")
-    shown = face(one)
+    tool = with_one(schema, "x")
+    shown = face(tool)
     assert shown.lossy == ()
     assert words in shown.source
-    assert tool_from(shown.source, one) == one
+    assert tool_from(shown.source, tool) == tool
     assert tool_from(shown.source, Tool("other")).parameters["properties"].keys() == {"x"}
 
 
@@ -190,13 +190,13 @@ def test_what_it_cannot_say_is_named(one: Tool, word: str) -> None:
 
 
 def test_an_edit_changes_what_was_edited_and_nothing_else() -> None:
-    one = tool(
+    item = tool(
         {"a": {"enum": ["x", "y"]}, "b": {"type": "string"}}, "b", additionalProperties=False
     )
-    source = face(one).source.replace("b: str", "b: int").replace("Plan it.", "Plan all.")
-    made = tool_from(source.replace("def plan", "def plan_all"), one)
-    assert (made.name, made.description) == ("plan_all", "Plan all.")
-    assert made.parameters == {
+    source = face(item).source.replace("b: str", "b: int").replace("Plan it.", "Plan all.")
+    result = tool_from(source.replace("def plan", "def plan_all"), item)
+    assert (result.name, result.description) == ("plan_all", "Plan all.")
+    assert result.parameters == {
         "type": "object",
         "properties": {"a": {"enum": ["x", "y"]}, "b": {"type": "integer"}},
         "required": ["b"],
@@ -226,8 +226,8 @@ def test_what_is_no_tool_is_told_with_its_line(source: str, words: str) -> None:
 def test_refs_that_multiply_are_bounded() -> None:
     member = {"$ref": "#/$defs/a"}
     defs = {"a": {"type": "object", "properties": {f"m{n}": member for n in range(50)}}}
-    one = with_one(member, **{"$defs": defs})
-    assert face(one).lossy
+    tool = with_one(member, **{"$defs": defs})
+    assert face(tool).lossy
 
 
 @given(st.dictionaries(NAMES, SCHEMAS, max_size=3), st.sets(NAMES), TEXTS)
@@ -235,10 +235,10 @@ def test_any_tool_comes_back_equal_or_its_losses_are_named(
     properties: dict[str, Any], needed: set[str], description: str
 ) -> None:
     required = sorted(needed & set(properties))
-    one = replace(tool(properties, *required), description=description)
-    shown = face(one)
-    back = tool_from(shown.source, one)
-    assert back == one
+    item = replace(tool(properties, *required), description=description)
+    shown = face(item)
+    back = tool_from(shown.source, item)
+    assert back == item
     if not shown.lossy:  # a stranger who knows the text alone reads the same values
         read = tool_from(shown.source, Tool("stranger"))
         assert sorted(read.parameters.get("required", [])) == required

@@ -45,15 +45,15 @@ SPHINX = '''def f(city: str, days=3):
 
 
 def one(source: str) -> Function:
-    (found,) = functions(source)
-    return found
+    (function,) = functions(source)
+    return function
 
 
 @pytest.mark.parametrize("source", [GOOGLE, NUMPY, SPHINX])
 def test_each_style_of_docstring(source: str) -> None:
-    found = one(source)
-    assert found.description == "Weather.\n\nFor some days."
-    assert found.parameters == {
+    function = one(source)
+    assert function.description == "Weather.\n\nFor some days."
+    assert function.parameters == {
         "type": "object",
         "properties": {
             "city": {"type": "string", "description": "Its name."},
@@ -82,9 +82,9 @@ def test_a_docstring_that_its_parser_fails_on_is_the_description(docstring: str)
     ],
 )
 def test_decorators_that_make_tools(mark: str, name: str, description: str, decorator: str) -> None:
-    found = one(f'{mark}\nasync def f(a: int):\n    """Told."""\n')
-    assert (found.name, found.function) == (name, "f")
-    assert (found.description, found.decorator) == (description, decorator)
+    function = one(f'{mark}\nasync def f(a: int):\n    """Told."""\n')
+    assert (function.name, function.function) == (name, "f")
+    assert (function.description, function.decorator) == (description, decorator)
 
 
 def test_a_schema_named_by_the_decorator_counts() -> None:
@@ -103,9 +103,9 @@ def test_a_schema_named_by_the_decorator_counts() -> None:
     ],
 )
 def test_arguments_that_are_no_model_s(arguments: str, left: list[str], note: str) -> None:
-    found = one(f"def f({arguments}): ...")
-    assert list(found.parameters["properties"]) == left
-    assert note in found.notes[0]
+    function = one(f"def f({arguments}): ...")
+    assert list(function.parameters["properties"]) == left
+    assert note in function.notes[0]
 
 
 def test_aliases_new_types_and_quoted_hints() -> None:
@@ -123,13 +123,13 @@ def test_aliases_new_types_and_quoted_hints() -> None:
 
 def test_what_is_private_or_inside_is_left_alone() -> None:
     source = "def _own(): ...\ndef f():\n    def inner(): ...\nclass A:\n    def g(self): ...\n"
-    assert [found.name for found in functions(source)] == ["f"]
+    assert [function.name for function in functions(source)] == ["f"]
 
 
 def test_the_stubs_of_an_overload_are_no_tools() -> None:
     stubs = "@overload\ndef f(a: int): ...\n@typing.overload\ndef f(a: str): ...\n"
-    found = one(stubs + "def f(a: int | str): ...")
-    assert found.parameters["properties"]["a"] == {"anyOf": [{"type": "integer"},
+    function = one(stubs + "def f(a: int | str): ...")
+    assert function.parameters["properties"]["a"] == {"anyOf": [{"type": "integer"},
         {"type": "string"}]}  # fmt: skip
 
 
@@ -143,18 +143,18 @@ def test_arguments_that_are_unpacked_are_those_of_their_class() -> None:
         "class More(TypedDict):\n    b: int\n    c: NotRequired[str]\n"
         "def f(a: str, **more: Unpack[More]): ...\n"
     )
-    found = one(source)
-    assert found.parameters["properties"].keys() == {"a", "b", "c"}
-    assert found.parameters["required"] == ["a", "b"]
-    assert found.notes == ()
+    function = one(source)
+    assert function.parameters["properties"].keys() == {"a", "b", "c"}
+    assert function.parameters["required"] == ["a", "b"]
+    assert function.notes == ()
     unknown = one("def f(a: str, **more: Unpack[Other]): ...")
     assert list(unknown.parameters["properties"]) == ["a"]
     assert "*more takes any number" in unknown.notes[0]
 
 
 def test_a_file_of_models_alone_is_its_models() -> None:
-    found = one('class GetWeather(BaseModel):\n    """Now."""\n    city: str\n')
-    assert (found.name, found.description) == ("GetWeather", "Now.")
+    function = one('class GetWeather(BaseModel):\n    """Now."""\n    city: str\n')
+    assert (function.name, function.description) == ("GetWeather", "Now.")
     (tool,) = tools("class A(BaseModel):\n    x: int\n", "/home/you/a.py")
     assert tool.tool is not None
     assert tool.tool.answered_by == "mock"
@@ -176,5 +176,5 @@ def test_where_the_file_is_known_it_is_the_file_that_answers() -> None:
 
 
 def test_of_two_functions_of_one_name_the_last_is_the_tool() -> None:
-    found = one("def f(a: int):\n    'One.'\ndef f(b: str):\n    'Two.'\n")
-    assert found.parameters["properties"] == {"b": {"type": "string"}}
+    function = one("def f(a: int):\n    'One.'\ndef f(b: str):\n    'Two.'\n")
+    assert function.parameters["properties"] == {"b": {"type": "string"}}

@@ -39,9 +39,9 @@ FILES: dict[str, str] = {
 
 @pytest.mark.parametrize("source", FILES.values(), ids=list(FILES))
 def test_a_tool_among_the_values_of_a_file(source: str) -> None:
-    brought = import_tools(source, "" if source[0] == "[" else "a.py")
-    [tool] = [one.tool for one in brought.tools if one.name == "t"]
-    assert tool is not None, brought
+    imported_tools = import_tools(source, "" if source[0] == "[" else "a.py")
+    [tool] = [tool.tool for tool in imported_tools.tools if tool.name == "t"]
+    assert tool is not None, imported_tools
     assert (tool.description, tool.parameters) == ("d", WRITTEN)
 
 
@@ -50,16 +50,16 @@ def test_a_function_and_the_tool_of_its_name_are_one() -> None:
         f'def t(a, more=1):\n    """Other."""\n\n\ndef u(b: int):\n    "U."\n\n\nx = [{OPENAI}]'
     )
     imported = import_tools(source, "/there/a.py")
-    found = {one.name: one for one in imported.tools}
-    assert list(found) == ["t"]
+    result = {tool.name: tool for tool in imported.tools}
+    assert list(result) == ["t"]
     assert "Not offered, because the file declares its tools: u." in imported.notes
-    assert found["t"].tool is not None
-    assert found["t"].tool.parameters == WRITTEN
-    assert found["t"].tool.config == {"file": "/there/a.py", "function": "t"}
-    said = " ".join(found["t"].notes)
-    assert "Its description and parameters are those of the tool of this name" in said
-    assert "anything is allowed" not in said
-    assert "It has no executor" not in said
+    assert result["t"].tool is not None
+    assert result["t"].tool.parameters == WRITTEN
+    assert result["t"].tool.config == {"file": "/there/a.py", "function": "t"}
+    message = " ".join(result["t"].notes)
+    assert "Its description and parameters are those of the tool of this name" in message
+    assert "anything is allowed" not in message
+    assert "It has no executor" not in message
 
 
 def test_a_models_schema_is_read_from_its_hints() -> None:
@@ -67,13 +67,13 @@ def test_a_models_schema_is_read_from_its_hints() -> None:
         "class Args(BaseModel):\n    a: str\n\n\ntool = {'name': 't', 'parameters': "
         "Args.model_json_schema()}"
     )
-    [tool] = [one.tool for one in import_tools(source, "a.py").tools]
+    [tool] = [tool.tool for tool in import_tools(source, "a.py").tools]
     assert tool is not None
     assert tool.parameters == {**WRITTEN, "required": ["a"]}
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         ("tool = {'name': 't', 'parameters': make()}", "'make()' is only known when"),
         ("for n in names:\n    x = {'name': n, 'parameters': {}}", "'n' is only known"),
@@ -83,10 +83,10 @@ def test_a_models_schema_is_read_from_its_hints() -> None:
         ("x = {'name': 't', 'parameters': {'a': 1e999}}", "is only known"),
     ],
 )
-def test_what_is_only_known_when_it_runs_is_told_by_its_line(source: str, said: str) -> None:
-    brought = import_tools(f"import os\n{source}")
-    assert said in " ".join(brought.notes)
-    assert "A tool in line " in brought.notes[0]
+def test_what_is_only_known_when_it_runs_is_told_by_its_line(source: str, message: str) -> None:
+    imported_tools = import_tools(f"import os\n{source}")
+    assert message in " ".join(imported_tools.notes)
+    assert "A tool in line " in imported_tools.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -97,14 +97,14 @@ def test_what_is_only_known_when_it_runs_is_told_by_its_line(source: str, said: 
     ],
 )
 def test_what_is_no_tool_is_none(source: str) -> None:
-    brought = import_tools(f"import os\n{source}")
-    assert (brought.tools, brought.notes) == ((), ())
+    imported_tools = import_tools(f"import os\n{source}")
+    assert (imported_tools.tools, imported_tools.notes) == ((), ())
 
 
 def notebook(*cells: Any) -> str:
-    made = [{"cell_type": "code", "source": one} if isinstance(one, str | list) else one
-            for one in cells]  # fmt: skip
-    return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": made})
+    items = [{"cell_type": "code", "source": cell} if isinstance(cell, str | list) else cell
+            for cell in cells]  # fmt: skip
+    return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": items})
 
 
 def test_the_code_cells_of_a_notebook_are_read_as_one_file() -> None:
@@ -118,20 +118,20 @@ def test_the_code_cells_of_a_notebook_are_read_as_one_file() -> None:
         "files = !ls\ntools = [{'name': 't', 'input_schema': {'type': 'object', "
         "'properties': {'unit': UNIT}}}]",
     )
-    brought = import_tools(text, "/there/a.ipynb")
-    assert brought.problem == ""
-    tools = [one.tool for one in brought.tools]
+    imported_tools = import_tools(text, "/there/a.ipynb")
+    assert imported_tools.problem == ""
+    tools = [tool.tool for tool in imported_tools.tools]
     assert [tool and tool.name for tool in tools] == ["sum", "t"]
     assert tools[1] is not None
     assert tools[1].parameters["properties"]["unit"]["enum"] == ["C", "F"]
     assert {tool.answered_by for tool in tools if tool} == {"mock"}  # a notebook is not run
-    assert "Left out, because they are not valid Python: cell 6." in brought.notes
+    assert "Left out, because they are not valid Python: cell 6." in imported_tools.notes
 
 
 def test_notebooks_of_earlier_versions_are_read_and_what_is_none_says_so() -> None:
     code = {"cell_type": "code", "input": ["def f(x: int) -> int:\n", "    return x"]}
     earlier = {"nbformat": 3, "worksheets": [5, {"cells": [code]}, {}]}
-    assert [one.name for one in import_tools(json.dumps(earlier)).tools] == ["f"]
+    assert [tool.name for tool in import_tools(json.dumps(earlier)).tools] == ["f"]
     (refused,) = import_tools(json.dumps({"nbformat": 4})).tools
     assert "not a known form of a tool" in refused.problem
 

@@ -81,8 +81,8 @@ def everything() -> str:
         "jwt": SHAPED["jwt"],
     }
     plain = [KNOWN, *ENV.values(), *shown.values()]
-    coded = [base64.b64encode(f"x{one}y".encode()).decode() for one in PLANTED]
-    return " | ".join([*plain, *coded, *(quote(one, safe="") for one in PLANTED)])
+    coded = [base64.b64encode(f"x{text}y".encode()).decode() for text in PLANTED]
+    return " | ".join([*plain, *coded, *(quote(text, safe="") for text in PLANTED)])
 
 
 def sent(body: Any) -> dict[str, Any]:
@@ -160,16 +160,18 @@ def texts_of(form: str, written: ExportFile) -> str:
     """The file, and what its own base64 of recordings holds."""
     text = written.data.decode("utf-8", "replace")
     if form == "jsonl":
-        kept = read_session(written.data, "n")
-        text += "".join(one.data.decode("latin-1") for one in kept.recordings.values())
+        session_bundle = read_session(written.data, "n")
+        text += "".join(
+            value.data.decode("latin-1") for value in session_bundle.recordings.values()
+        )
     return text + written.file_name + " ".join(written.notes)
 
 
 @pytest.mark.parametrize("form", EXPORTS)
 def test_nothing_that_was_planted_leaves(form: str) -> None:
     text = texts_of(form, EXPORTS[form].write(MASKED.bundle))
-    found = {one for secret in PLANTED for one in forms(secret) if one in text}
-    assert not found
+    matches = {form for secret in PLANTED for form in forms(secret) if form in text}
+    assert not matches
 
 
 def test_the_planted_are_there_before() -> None:
@@ -178,7 +180,7 @@ def test_the_planted_are_there_before() -> None:
 
 
 def test_it_says_where() -> None:
-    places = {one.where: one.count for one in MASKED.marks}
+    places = {mark.where: mark.count for mark in MASKED.marks}
     for where in ("title", "tags", "settings", "prompt 1", "request 1", "headers of answer 1"):
         assert places[where]
     for where in ("answer 1", "call 1.1", "error of answer 2", "bytes of answer 1"):
@@ -194,13 +196,13 @@ def test_what_a_call_prints_is_masked_as_one_text(secret: str, cut: int) -> None
     printed = f"out: {secret} done"
     for text in (printed[: 5 + cut], printed[5 + cut :]):
         log.add(CallProgressed("1.1", "", None, text))
-    (told,) = (
+    (redaction,) = (
         m
         for m in redact_bundle(SessionBundle(log.session(), "", log.events), {KNOWN}, {}, ()).marks
     )
-    assert (told.where, told.count) == ("call 1.1", 2)
+    assert (redaction.where, redaction.count) == ("call 1.1", 2)
     masked = redact_bundle(SessionBundle(log.session(), "", log.events), {KNOWN}, {}, ()).bundle.log
-    texts = [one.event.output for one in masked if isinstance(one.event, CallProgressed)]
+    texts = [logged.event.output for logged in masked if isinstance(logged.event, CallProgressed)]
     assert "".join(texts) == f"out: {'*' * len(secret)} done"
     assert len(texts[0]) == 5 + cut
 
@@ -213,18 +215,18 @@ def test_a_known_secret_in_lines_of_base64_is_masked_and_the_lines_stay(levels: 
     for _ in range(levels):
         text = json.dumps(text)
     log = Log().start().prompt(text).events
-    (said,) = (
-        one.event.text
-        for one in redact_session(
+    (message,) = (
+        logged.event.text
+        for logged in redact_session(
             SessionBundle(Log().start().session(), "", log), [KNOWN]
         ).bundle.log
-        if isinstance(one.event, PromptAdded)
+        if isinstance(logged.event, PromptAdded)
     )
-    assert len(said) == len(text)
-    stars = {place for place, (a, b) in enumerate(zip(text, said, strict=True)) if a != b}
+    assert len(message) == len(text)
+    stars = {place for place, (a, b) in enumerate(zip(text, message, strict=True)) if a != b}
     assert all(text[place].isalnum() or text[place] in "+/" for place in stars)
     assert len(stars) >= len(KNOWN) * 4 // 3 - 1
-    assert plain[68:100] not in said.replace("\\", "").replace("n", "")
+    assert plain[68:100] not in message.replace("\\", "").replace("n", "")
 
 
 @pytest.mark.parametrize("levels", range(4))
@@ -242,44 +244,46 @@ def test_a_known_secret_in_lines_of_base64_leaves_in_no_recorded_bytes(
         pieces = [
             RecordedChunk(5, data[start : start + size]) for start in range(0, len(data), size)
         ]
-        kept = SessionBundle(
+        session_bundle = SessionBundle(
             Log().start().session(), "", Log().start().events, {1: Recording(1, pieces)}
         )
-        one = redact_session(kept, [KNOWN]).bundle.recordings[1]
-        left = one.data.decode().replace("\\", "").replace("n", "")
-        assert len(one.data) == len(data)
+        recording = redact_session(session_bundle, [KNOWN]).bundle.recordings[1]
+        left = recording.data.decode().replace("\\", "").replace("n", "")
+        assert len(recording.data) == len(data)
         assert plain[68:100].replace("n", "") not in left
-        assert one.data.count(b"*") >= len(KNOWN) * 4 // 3 - 1
+        assert recording.data.count(b"*") >= len(KNOWN) * 4 // 3 - 1
 
 
 @pytest.mark.parametrize("code", [lambda raw: base64.b64encode(raw).decode(), quote])
 def test_what_looks_like_a_secret_is_found_where_it_is_only_coded(code: Any) -> None:
     coded = code(f"cookie: sid={SHAPED['cookie']}".encode())
     log = Log().start().prompt(f"it was {coded}").events
-    (said,) = redact_session(SessionBundle(Log().start().session(), "", log), []).marks
-    assert said.where == "prompt 1"
+    (redaction,) = redact_session(SessionBundle(Log().start().session(), "", log), []).marks
+    assert redaction.where == "prompt 1"
 
 
 def test_lengths_stay_and_hashes_are_of_what_leaves() -> None:
-    for number, one in MASKED.bundle.recordings.items():
+    for number, recording in MASKED.bundle.recordings.items():
         before = WHOLE.recordings[number]
-        assert [len(p.data) for p in one.pieces] == [len(p.data) for p in before.pieces]
-        changed = {n for n, (a, b) in enumerate(zip(one.data, before.data, strict=True)) if a != b}
-        assert changed <= {n for start, end in one.masked for n in range(start, end)}
-    one = MASKED.bundle.recordings[1]
-    assert one.sha256 == hashlib.sha256(one.data).hexdigest()
+        assert [len(p.data) for p in recording.pieces] == [len(p.data) for p in before.pieces]
+        changed = {
+            n for n, (a, b) in enumerate(zip(recording.data, before.data, strict=True)) if a != b
+        }
+        assert changed <= {n for start, end in recording.masked for n in range(start, end)}
+    recording = MASKED.bundle.recordings[1]
+    assert recording.sha256 == hashlib.sha256(recording.data).hexdigest()
 
 
 def test_a_secret_in_pieces_is_masked_in_each_and_in_its_frame() -> None:
     """What is decoded of the bytes that leave is what the log that leaves says."""
-    one, told = MASKED.bundle.recordings[1], []
+    recording, lines = MASKED.bundle.recordings[1], []
     for logged in MASKED.bundle.log:
         if isinstance(logged.event, PartDelta) and logged.source and logged.event.index == 0:
-            frame = one.data[logged.source.start : logged.source.end]
-            told.append(logged.event.text)
+            frame = recording.data[logged.source.start : logged.source.end]
+            lines.append(logged.event.text)
             assert json.loads(frame.removeprefix(b"data: "))["text"] == logged.event.text
     ended = [o.event for o in MASKED.bundle.log if isinstance(o.event, PartEnded)]
-    assert "".join(told) == ended[0].text
+    assert "".join(lines) == ended[0].text
 
 
 def test_a_secret_in_pieces_is_masked_in_its_frames_however_these_escape_it() -> None:
@@ -294,8 +298,8 @@ def test_a_secret_in_pieces_is_masked_in_its_frames_however_these_escape_it() ->
             logged = replace(logged, source=Source(1, at, at + len(frames[-1])))
         events.append(logged)
     pieces = [RecordedChunk(5, frame) for frame in frames]
-    kept = SessionBundle(log.session(), "", events, {1: Recording(1, pieces)})
-    left = redact_session(kept, [KNOWN]).bundle.recordings[1]
+    session_bundle = SessionBundle(log.session(), "", events, {1: Recording(1, pieces)})
+    left = redact_session(session_bundle, [KNOWN]).bundle.recordings[1]
     assert [piece.data.count(b"*") for piece in left.pieces] == [6] * len(KNOWN)
 
 
@@ -318,7 +322,7 @@ def test_the_last_one_is_kept_until_anything_of_it_is_another() -> None:
         redact_bundle(replace(WHOLE, recordings={}), {KNOWN}, ENV, ()),
         redact_bundle(WHOLE, {KNOWN}, ENV, ("recordings",)),
     )
-    assert all(one.bundle.log is not first.log for one in others)
+    assert all(other.bundle.log is not first.log for other in others)
     assert others[1].bundle.title == "T"
 
 
@@ -351,8 +355,10 @@ def test_what_of_an_env_file_is_private(name: str, value: str, private: bool) ->
 def said(kept: SessionBundle) -> tuple[list[str], dict[str, int]]:
     """The prompts as they leave, and how often there are stars where."""
     done = redact_session(kept, [])
-    prompts = [one.event.text for one in done.bundle.log if isinstance(one.event, PromptAdded)]
-    return prompts, {one.where: one.count for one in done.marks}
+    prompts = [
+        logged.event.text for logged in done.bundle.log if isinstance(logged.event, PromptAdded)
+    ]
+    return prompts, {mark.where: mark.count for mark in done.marks}
 
 
 @pytest.mark.parametrize(
@@ -400,8 +406,8 @@ def test_what_may_be_no_secret_is_starred_only_where_it_stands(text: str, far: s
 
 def test_what_is_surely_one_is_starred_everywhere() -> None:
     log = Log().start(made(model="m-1")).prompt("password=opaque0123456789abc")
-    kept = SessionBundle(log.session(), "so opaque0123456789abc it is", log.events)
-    assert redact_session(kept, []).bundle.title == f"so {'*' * 19} it is"
+    session_bundle = SessionBundle(log.session(), "so opaque0123456789abc it is", log.events)
+    assert redact_session(session_bundle, []).bundle.title == f"so {'*' * 19} it is"
 
 
 def test_an_address_that_is_called_a_key_leaves_the_address_of_the_request() -> None:
@@ -409,7 +415,9 @@ def test_an_address_that_is_called_a_key_leaves_the_address_of_the_request() -> 
     log = Log().start(made(model="m-1")).prompt(f"api_key={url} and api_key=127.0.0.1:8080/x2/ab")
     log.request(url=url)
     done = redact_session(SessionBundle(log.session(), "", log.events), []).bundle
-    assert [one.event.url for one in done.log if isinstance(one.event, RequestSent)] == [url]
+    assert [logged.event.url for logged in done.log if isinstance(logged.event, RequestSent)] == [
+        url
+    ]
 
 
 @settings(derandomize=True, deadline=None)
@@ -424,7 +432,7 @@ def test_a_secret_is_found_however_the_bytes_are_cut(cuts: list[int], protocol: 
     if data[start:]:
         pieces.append(RecordedChunk(1, data[start:]))
     log: list[Logged] = Log().start().events
-    kept = SessionBundle(Log().start().session(), "", log, {1: Recording(1, pieces)})
-    one = redact_session(kept, [KNOWN]).bundle.recordings[1]
-    assert one.data == data.replace(KNOWN.encode(), b"*" * len(KNOWN))
-    assert len(one.pieces) == len(pieces)
+    session_bundle = SessionBundle(Log().start().session(), "", log, {1: Recording(1, pieces)})
+    recording = redact_session(session_bundle, [KNOWN]).bundle.recordings[1]
+    assert recording.data == data.replace(KNOWN.encode(), b"*" * len(KNOWN))
+    assert len(recording.pieces) == len(pieces)

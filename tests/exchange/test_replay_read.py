@@ -56,9 +56,9 @@ def test_calls_are_read(protocol: str, body: bytes, calls: list[Any]) -> None:
 )
 @pytest.mark.parametrize("whole", [True, False])
 def test_what_no_program_can_hold_is_compared_by_its_text(text: str, whole: bool) -> None:
-    said = json.dumps({"name": "f", "arguments": text})
+    message = json.dumps({"name": "f", "arguments": text})
     head = '{"message": {"tool_calls": [{"function": %s}]}}'
-    body = head % (f'{{"name": "f", "arguments": {text}}}' if whole else said)
+    body = head % (f'{{"name": "f", "arguments": {text}}}' if whole else message)
     calls = calls_of("ollama", body.encode())
     if whole and text == DEEP:
         assert calls == [], "no reader of JSON takes the answer"

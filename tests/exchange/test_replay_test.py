@@ -45,11 +45,11 @@ def asked(protocol: str, prompt: str, *tools: Tool, **changes: Any) -> SessionBu
     return kind.kept('A """ title\\')
 
 
-def outcome(kept: SessionBundle, played: SessionBundle | None = None) -> str:
+def outcome(session_bundle: SessionBundle, played: SessionBundle | None = None) -> str:
     """Run the test that was exported from `kept` on the recording of `played`."""
-    made = write(kept)
+    export_file = write(session_bundle)
     names: dict[str, Any] = {"__name__": "test_it"}
-    exec(compile(made.data, made.file_name, "exec"), names)
+    exec(compile(export_file.data, export_file.file_name, "exec"), names)
     if played is not None:
         names["ANSWERS"][:] = [
             {**answer, "body": base64.b64encode(played.recordings[number].data).decode()}
@@ -97,11 +97,11 @@ def test_it_sees_another_order_and_not_what_is_optional() -> None:
 
 
 def test_pytest_alone_runs_the_file(tmp_path: Path) -> None:
-    made = write(asked("openai_chat", BOTH))
-    assert made.file_name == "test_a_title.py"
-    (tmp_path / made.file_name).write_bytes(made.data)
+    export_file = write(asked("openai_chat", BOTH))
+    assert export_file.file_name == "test_a_title.py"
+    (tmp_path / export_file.file_name).write_bytes(export_file.data)
     words = [sys.executable, "-I", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"]
-    words.append(made.file_name)
+    words.append(export_file.file_name)
     env = {"PATH": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -109,8 +109,8 @@ def test_pytest_alone_runs_the_file(tmp_path: Path) -> None:
 
 
 def test_a_session_of_nothing_says_so() -> None:
-    made = write(Kind("gemini").kept())
-    assert made.notes == (NOTHING,)
+    export_file = write(Kind("gemini").kept())
+    assert export_file.notes == (NOTHING,)
     assert outcome(Kind("gemini").kept()) == "passed"
 
 
@@ -121,8 +121,8 @@ def test_arguments_that_are_no_object_are_compared_by_their_text(text: str) -> N
     def answered(arguments: str) -> SessionBundle:
         body = json.loads(own.recordings[1].data)
         body["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] = arguments
-        one = Recording(1, [RecordedChunk(0, json.dumps(body).encode())])
-        return replace(own, recordings={**own.recordings, 1: one})
+        recording = Recording(1, [RecordedChunk(0, json.dumps(body).encode())])
+        return replace(own, recordings={**own.recordings, 1: recording})
 
     assert outcome(answered(text)) == "passed"
     assert outcome(answered(text), answered(text + " ")) == "failed"
@@ -131,6 +131,6 @@ def test_arguments_that_are_no_object_are_compared_by_their_text(text: str) -> N
 def test_an_answer_that_the_test_cannot_read_is_left_out() -> None:
     own = asked("openai_chat", "What is the weather in Paris?")
     odd = Recording(1, [RecordedChunk(0, b'{"choices": [{"message": {"tool_calls": [5]}}]}')])
-    made = replace(own, recordings={**own.recordings, 1: odd})
-    assert write(made).notes == ("Turn 1 was left out: the test cannot read its answer.",)
-    assert outcome(made) == "passed"
+    session_bundle = replace(own, recordings={**own.recordings, 1: odd})
+    assert write(session_bundle).notes == ("Turn 1 was left out: the test cannot read its answer.",)
+    assert outcome(session_bundle) == "passed"

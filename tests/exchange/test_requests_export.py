@@ -57,7 +57,7 @@ def test_what_came_before_a_turn_is_all_there_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "url", "found"),
+    ("protocol", "url", "match"),
     [
         ("anthropic", "https://x.test/a/v1/messages", "https://x.test/a"),
         ("openai_chat", "https://x.test/v1/chat/completions", "https://x.test/v1"),
@@ -67,21 +67,21 @@ def test_what_came_before_a_turn_is_all_there_is() -> None:
         ("ollama", "http://x.test:11434/other", None),
     ],
 )
-def test_the_base_is_what_stands_before(protocol: str, url: str, found: str | None) -> None:
-    one = export_request(
+def test_the_base_is_what_stands_before(protocol: str, url: str, match: str | None) -> None:
+    request = export_request(
         replace(SENT, protocol=protocol, url=url), Profile("p", "ollama", "https://x.test")
     )
-    told = package_base(one)
-    assert (told and told[0]) == found
+    outcome = package_base(request)
+    assert (outcome and outcome[0]) == match
 
 
 def test_only_the_profiles_own_variable_is_a_key() -> None:
     profile = Profile("p", "openai_chat", "https://x.test", key_name="X_API_KEY")
     headers = {"authorization": "Bearer $X_API_KEY", "a": "$HOME", "b": "x\r\ny", "c": "abc*****"}
-    one = export_request(replace(SENT, headers=headers), profile)
-    assert one.key_header == "authorization"
-    assert set(one.headers) == {"authorization", "a", "c"}
-    assert [note.split()[0:2] for note in one.notes] == [["A", "header"], ["The", "header"]]
+    request = export_request(replace(SENT, headers=headers), profile)
+    assert request.key_header == "authorization"
+    assert set(request.headers) == {"authorization", "a", "c"}
+    assert [note.split()[0:2] for note in request.notes] == [["A", "header"], ["The", "header"]]
     assert export_request(replace(SENT, headers={"a": "$HOME"}), profile).key_header == ""
     assert export_request(SENT, replace(profile, key_name="X;id")).key_name == ""
 

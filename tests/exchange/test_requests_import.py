@@ -72,10 +72,10 @@ def test_a_tool_without_a_schema_is_left_out_with_who_runs_it(
     responses = Profile("r", "openai_responses", "https://api.openai.com/v1")
     text = json.dumps({"model": "m", "input": "Hi", "tools": [{"type": "function", **TOOL}, body]})
     (request,) = read_requests(text).requests
-    made = session_from_request(request, responses, "s", 5)
-    assert made.session.settings is not None
-    assert [tool.name for tool in made.session.settings.tools] == ["look"]
-    assert any(note in sentence for sentence in made.notes), made.notes
+    session = session_from_request(request, responses, "s", 5)
+    assert session.session.settings is not None
+    assert [tool.name for tool in session.session.settings.tools] == ["look"]
+    assert any(note in sentence for sentence in session.notes), session.notes
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_a_choice_of_a_tool_without_a_schema_is_left_out_with_the_reason(
 
 
 def one(text: str) -> ImportedRequest:
-    brought = read_requests(text)
-    assert brought.problem == ""
-    (request,) = brought.requests
+    requests = read_requests(text)
+    assert requests.problem == ""
+    (request,) = requests.requests
     return request
 
 
@@ -108,22 +108,22 @@ def test_a_chat_body_is_taken_whole() -> None:
     setup = request.setup
     assert (setup.model, setup.system, setup.extra) == ("m", "Be brief.", {"seed": 7})
     assert setup.choice == ToolChoice("tool", "look", parallel=False)
-    made = session_from_request(request, OPENAI, "s", 5)
-    (call,) = made.session.calls()
+    session = session_from_request(request, OPENAI, "s", 5)
+    (call,) = session.session.calls()
     assert call.result is not None
-    assert (call.status, call.result.text, made.session.state) == ("done", "seen", "paused")
+    assert (call.status, call.result.text, session.session.state) == ("done", "seen", "paused")
 
 
 def test_a_claude_body_keeps_what_has_no_word_of_ours() -> None:
     request = one(json.dumps(CLAUDE))
     assert request.protocol == "anthropic"
     assert request.setup.extra["system"] == CLAUDE["system"]
-    made = session_from_request(request, Profile("a", "anthropic", "https://x"), "s", 5)
-    (call,) = made.session.calls()
+    session = session_from_request(request, Profile("a", "anthropic", "https://x"), "s", 5)
+    (call,) = session.session.calls()
     assert call.result is not None
     assert call.result.is_error
-    assert made.session.prompts == 2
-    assert made.session.state == "paused"
+    assert session.session.prompts == 2
+    assert session.session.state == "paused"
 
 
 def test_results_for_ollama_go_by_id_or_name_and_empty_prompts_stay_out() -> None:
@@ -147,11 +147,11 @@ def test_keys_are_left_out_by_name_and_addresses_lose_theirs() -> None:
         "curl 'https://user:pw@api.openai.com:444/v1/chat/completions?key=sk-123'"
         f" -H 'Authorization: Bearer sk-123' -d '{json.dumps(CHAT)}'"
     )
-    brought = read_requests(command)
-    assert brought.requests[0].base_url == "https://api.openai.com:444/v1"
-    assert "authorization" in " ".join(brought.notes)
-    told = session_from_request(brought.requests[0], OPENAI, "s", 5)
-    assert "sk-123" not in repr(told.log)
+    requests = read_requests(command)
+    assert requests.requests[0].base_url == "https://api.openai.com:444/v1"
+    assert "authorization" in " ".join(requests.notes)
+    session = session_from_request(requests.requests[0], OPENAI, "s", 5)
+    assert "sk-123" not in repr(session.log)
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,8 @@ def test_the_address_says_protocol_base_and_model(
     url: str, protocol: str, base_url: str, model: str
 ) -> None:
     member = {"gemini": "contents", "openai_responses": "input"}.get(protocol, "messages")
-    said = {"role": "user", "content": "Look", "parts": [{"text": "Look"}]}
-    request = one(f"curl {url} -d '{json.dumps({member: [said]})}'")
+    answer = {"role": "user", "content": "Look", "parts": [{"text": "Look"}]}
+    request = one(f"curl {url} -d '{json.dumps({member: [answer]})}'")
     assert (request.protocol, request.base_url, request.setup.model) == (protocol, base_url, model)
     assert request.base_url + request.path == url.partition("?")[0]
     assert not model or request.setup.stream
@@ -191,13 +191,13 @@ def test_an_archive_gives_its_longest_request_with_the_bytes_that_came() -> None
     ]
     entries[1]["response"] = {"status": 200, "content": {"text": json.dumps(answer)}}
     entries.append({"request": {"url": "https://x/other", "postData": {"text": "{}" * 999}}})
-    brought = read_requests(json.dumps({"log": {"entries": entries}}))
-    assert "longest of 2 in the archive" in brought.notes[0]
-    made = session_from_request(brought.requests[0], OPENAI, "s", 5)
-    assert made.session.answer == "Hi"
-    assert made.response == json.dumps(answer).encode()
-    assert made.log[-1].source is not None
-    assert made.session.state == "idle"
+    requests = read_requests(json.dumps({"log": {"entries": entries}}))
+    assert "longest of 2 in the archive" in requests.notes[0]
+    session = session_from_request(requests.requests[0], OPENAI, "s", 5)
+    assert session.session.answer == "Hi"
+    assert session.response == json.dumps(answer).encode()
+    assert session.log[-1].source is not None
+    assert session.session.state == "idle"
 
 
 def test_lines_of_messages_give_the_first_and_a_list_its_messages() -> None:
@@ -207,7 +207,7 @@ def test_lines_of_messages_give_the_first_and_a_list_its_messages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "not a curl command"),
         ("[1]", "not a request to a known chat API"),
@@ -219,18 +219,18 @@ def test_lines_of_messages_give_the_first_and_a_list_its_messages() -> None:
         ('{"messages": [{"role": "user", "content": ' + "[" * 3000, "nested"),
     ],
 )
-def test_what_is_no_request_says_so(text: str, said: str) -> None:
-    brought = read_requests(text)
-    assert said in brought.problem
-    assert brought.requests == ()
+def test_what_is_no_request_says_so(text: str, message: str) -> None:
+    requests = read_requests(text)
+    assert message in requests.problem
+    assert requests.requests == ()
 
 
 @pytest.mark.parametrize("odd", [None, 3, "x", [], {}, [None], [[]], {"role": 3}, [{"role": []}]])
 @pytest.mark.parametrize("member", ["messages", "tools", "tool_choice", "system", "stop"])
 def test_odd_members_are_no_traceback(odd: Any, member: str) -> None:
     for body in (CHAT, CLAUDE):
-        brought = read_requests(json.dumps({**body, member: odd}))
-        for request in brought.requests:
+        requests = read_requests(json.dumps({**body, member: odd}))
+        for request in requests.requests:
             session_from_request(request, OPENAI, "s", 5)
 
 
@@ -248,6 +248,6 @@ def test_odd_blocks_are_taken_along() -> None:
 
 @pytest.mark.parametrize("name", rest_slow(HOSTILE, 6))
 def test_hostile_texts_end_in_a_sentence(name: str) -> None:
-    brought = read_requests(HOSTILE[name][0])
-    assert brought.problem
-    assert "cannot be read (" not in brought.problem
+    requests = read_requests(HOSTILE[name][0])
+    assert requests.problem
+    assert "cannot be read (" not in requests.problem

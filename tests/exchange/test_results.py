@@ -19,8 +19,8 @@ PIXEL = (
 
 def told(result: ToolResult) -> dict[str, Any]:
     shown = wire_results(Tool("add"), '{"a": 1}', result)
-    assert [one.protocol for one in shown] == list(CODECS)
-    return {one.protocol: json.loads(one.text) for one in shown}
+    assert [on_wire.protocol for on_wire in shown] == list(CODECS)
+    return {on_wire.protocol: json.loads(on_wire.text) for on_wire in shown}
 
 
 def test_each_protocol_has_its_own_words() -> None:
@@ -33,21 +33,24 @@ def test_each_protocol_has_its_own_words() -> None:
     assert by["openai_responses"]["output"] == "42"
     assert by["gemini"]["parts"][0]["functionResponse"]["name"] == "add"
     assert by["ollama"]["role"] == "tool"
-    assert all("42" in json.dumps(one) for one in by.values())
+    assert all("42" in json.dumps(value) for value in by.values())
 
 
 def test_an_error_is_told_by_a_word_or_by_its_text() -> None:
     by = told(text_result("no such city", is_error=True, kind="failed"))
     assert by["anthropic"]["content"][0]["is_error"] is True
     assert by["openai_chat"]["content"] == "Error: no such city"
-    notes = {one.protocol: one.notes for one in wire_results(Tool("add"), "{}", ToolResult())}
+    notes = {
+        wire_result.protocol: wire_result.notes
+        for wire_result in wire_results(Tool("add"), "{}", ToolResult())
+    }
     assert set(notes) == set(CODECS)
 
 
 def test_an_image_is_there_in_each_or_a_note_says_so() -> None:
     result = ToolResult((Content("image", media_type="image/png", data=PIXEL),))
-    for one in wire_results(Tool("shot"), "{}", result):
-        assert PIXEL in one.text or one.notes, one.protocol
+    for wire_result in wire_results(Tool("shot"), "{}", result):
+        assert PIXEL in wire_result.text or wire_result.notes, wire_result.protocol
 
 
 def test_a_free_form_call_is_found_too() -> None:
@@ -55,7 +58,7 @@ def test_a_free_form_call_is_found_too() -> None:
     results = wire_results(
         tool, '{"input": "hi"}', text_result("ok"), {"openai_chat": ("custom_tools",)}
     )
-    assert all("ok" in one.text for one in results)
+    assert all("ok" in result.text for result in results)
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"n": 12345678901234567890.10}', "\ud800"])

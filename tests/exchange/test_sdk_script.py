@@ -41,10 +41,10 @@ def same(body: Any) -> Any:
     """`body` without what Google's package does by itself: it spells one name otherwise, which the
     API takes for the same, and sends an empty group of settings."""
     text = json.dumps(body).replace('"parameters_json_schema"', '"parametersJsonSchema"')
-    found = json.loads(text)
-    if found.get("generationConfig") == {}:
-        del found["generationConfig"]
-    return found
+    matches = json.loads(text)
+    if matches.get("generationConfig") == {}:
+        del matches["generationConfig"]
+    return matches
 
 
 @pytest.mark.slow
@@ -103,8 +103,8 @@ def test_a_literal_is_the_value(value: Mapping[str, Any]) -> None:
 
 
 def test_what_has_no_form_says_so() -> None:
-    one = request_of_turn(weather("anthropic").session.turns[0])
-    for odd in (replace(one, body="[]"), replace(one, url="https://x.test/else")):
+    request = request_of_turn(weather("anthropic").session.turns[0])
+    for odd in (replace(request, body="[]"), replace(request, url="https://x.test/else")):
         text, notes = source(odd, {})
         assert "curl" in notes[0]
         ast.parse(text)

@@ -55,7 +55,7 @@ def test_yaml_as_its_core_schema_reads_it(text: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("a: 1\na: 2", "Line 2, column 1: duplicate key 'a'."),
         ("a: 1\n---\nb: 2", "a second document begins here"),
@@ -77,8 +77,8 @@ def test_yaml_as_its_core_schema_reads_it(text: str, value: Any) -> None:
         ("# nothing", "The YAML is empty."),
     ],
 )
-def test_yaml_that_is_not_read(text: str, said: str) -> None:
-    with pytest.raises(Unreadable, match=re.escape(said)):
+def test_yaml_that_is_not_read(text: str, message: str) -> None:
+    with pytest.raises(Unreadable, match=re.escape(message)):
         yaml_value(text)
 
 
@@ -99,8 +99,8 @@ def test_toml() -> None:
     ],
 )
 def test_comments_and_last_commas(text: str, value: Any) -> None:
-    found, note = json_value(text)
-    assert found == value
+    matches, note = json_value(text)
+    assert matches == value
     assert bool(note) == (text != without_comments(text))
     assert len(without_comments(text)) == len(text)
 
@@ -111,7 +111,7 @@ def test_an_error_is_told_where_it_stands_in_the_text_that_was_typed() -> None:
 
 
 def test_json_lines() -> None:
-    (one, bad) = json_lines('{"a": 1}\n\n{"a": }\n')
-    assert one == (1, {"a": 1})
+    (row, bad) = json_lines('{"a": 1}\n\n{"a": }\n')
+    assert row == (1, {"a": 1})
     assert bad[0] == 3
     assert isinstance(bad[1], Unreadable)

@@ -27,15 +27,20 @@ SCHEMA = ADD_EVENT.parameters
     ],
 )
 def test_the_entry_of_a_request(protocol: str, entry: dict[str, Any]) -> None:
-    sent = {one.protocol: json.loads(one.text) for one in tool_as_sent(ADD_EVENT)}
+    sent = {on_wire.protocol: json.loads(on_wire.text) for on_wire in tool_as_sent(ADD_EVENT)}
     assert list(sent) == list(CODECS)
     assert entry.items() <= sent[protocol].items()
 
 
 def test_what_a_protocol_cannot_say_is_noted() -> None:
     free = Tool("free", parameters=FREEFORM, format={"type": "text"})
-    sent = {one.protocol: (json.loads(one.text), one.notes) for one in tool_as_sent(free)}
+    sent = {
+        on_wire.protocol: (json.loads(on_wire.text), on_wire.notes)
+        for on_wire in tool_as_sent(free)
+    }
     assert sent["openai_responses"][0]["type"] == "custom"
     assert any("free" in note for note in sent["gemini"][1])
-    strict = {one.protocol: one.notes for one in tool_as_sent(replace(ADD_EVENT, strict=True))}
+    strict = {
+        on_wire.protocol: on_wire.notes for on_wire in tool_as_sent(replace(ADD_EVENT, strict=True))
+    }
     assert any("strict" in note for note in strict["ollama"])

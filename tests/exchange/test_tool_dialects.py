@@ -37,9 +37,9 @@ CASE = {
 
 
 def found(entry: Any, file: str = "") -> ImportedTool:
-    (one,) = read_tools(entry, file)
-    assert isinstance(one, ImportedTool)
-    return one
+    (item,) = read_tools(entry, file)
+    assert isinstance(item, ImportedTool)
+    return item
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,14 @@ def found(entry: Any, file: str = "") -> ImportedTool:
     ],
 )
 def test_told_apart(entry: dict[str, Any], kind: str, protocol: str) -> None:
-    one = found(entry)
-    assert (one.kind, one.protocol, one.name, one.problem) == (kind, protocol, "f", "")
-    assert one.form == entry
+    imported_tool = found(entry)
+    assert (
+        imported_tool.kind,
+        imported_tool.protocol,
+        imported_tool.name,
+        imported_tool.problem,
+    ) == (kind, protocol, "f", "")
+    assert imported_tool.form == entry
 
 
 @pytest.mark.parametrize(
@@ -102,7 +107,7 @@ def test_its_pieces(entry: dict[str, Any], has: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "said"),
+    ("entry", "message"),
     [
         ({"type": "bash_20250124", "name": "bash"}, "run by the client"),
         ({"type": "string"}, "another type"),
@@ -123,16 +128,16 @@ def test_its_pieces(entry: dict[str, Any], has: dict[str, Any]) -> None:
         ("f", "must be a JSON object"),
     ],
 )
-def test_what_is_understood_and_cannot_be_taken(entry: Any, said: str) -> None:
-    one = found(entry)
-    assert one.tool is None
-    assert said in one.problem
+def test_what_is_understood_and_cannot_be_taken(entry: Any, message: str) -> None:
+    imported_tool = found(entry)
+    assert imported_tool.tool is None
+    assert message in imported_tool.problem
 
 
 def test_a_schema_without_a_title_is_called_as_its_file() -> None:
-    one = found(SCHEMA, "get weather.schema.json")
-    assert one.name == "get_weather"
-    assert "no title" in one.notes[0]
+    imported_tool = found(SCHEMA, "get weather.schema.json")
+    assert imported_tool.name == "get_weather"
+    assert "no title" in imported_tool.notes[0]
     assert found(SCHEMA).name == "tool"
 
 
@@ -151,8 +156,11 @@ def test_a_body_of_a_request_is_its_tools_and_its_servers() -> None:
     body = {"model": "m", "name": "x", "tools": [{"name": "f", "input_schema": SCHEMA}]}
     assert found(body).name == "f"
     both = {**body, "mcpServers": {"s": {"command": "x"}}}
-    brought = import_tools(json.dumps(both))
-    assert ([one.name for one in brought.tools], [one.name for one in brought.servers]) == (
+    imported_tools = import_tools(json.dumps(both))
+    assert (
+        [tool.name for tool in imported_tools.tools],
+        [server.name for server in imported_tools.servers],
+    ) == (
         ["f"],
         ["s"],
     )
@@ -160,8 +168,8 @@ def test_a_body_of_a_request_is_its_tools_and_its_servers() -> None:
 
 @pytest.mark.parametrize("word", ["functionDeclarations", "function_declarations"])
 def test_tools_of_gemini_need_no_list_around_them(word: str) -> None:
-    one = found({"tools": {word: [{"name": "f", "parameters": SCHEMA}]}})
-    assert (one.kind, one.name, one.problem) == ("Gemini", "f", "")
+    imported_tool = found({"tools": {word: [{"name": "f", "parameters": SCHEMA}]}})
+    assert (imported_tool.kind, imported_tool.name, imported_tool.problem) == ("Gemini", "f", "")
     # What a server can do is no tool.
     assert "not a known form" in found({"tools": {"listChanged": True}}).problem
 
@@ -170,14 +178,16 @@ def test_a_title_of_the_arguments_is_left_out_of_a_tool_of_langchain_with_a_note
     schema = {**SCHEMA, "title": "f", "description": "D."}
     same = found({"name": "f", "description": "D.", "args_schema": schema})
     other = found({"name": "f", "description": "D.", "args_schema": {**schema, "title": "FArgs"}})
-    assert [any("title" in note for note in one.notes) for one in (same, other)] == [False, True]
+    assert [
+        any("title" in note for note in imported_tool.notes) for imported_tool in (same, other)
+    ] == [False, True]
 
 
 def test_a_case_of_a_benchmark_brings_its_functions_in_json_schema() -> None:
-    one = found(CASE)
-    assert one.tool is not None, one.problem
-    assert (one.name, one.kind) == ("geo.find", "BFCL")
-    assert one.tool.parameters == {
+    imported_tool = found(CASE)
+    assert imported_tool.tool is not None, imported_tool.problem
+    assert (imported_tool.name, imported_tool.kind) == ("geo.find", "BFCL")
+    assert imported_tool.tool.parameters == {
         "type": "object",
         "properties": {
             "at": {"type": "array", "items": {"type": "number"}},
@@ -187,9 +197,9 @@ def test_a_case_of_a_benchmark_brings_its_functions_in_json_schema() -> None:
         },
         "required": ["at"],
     }
-    said = " ".join(one.notes)
-    assert "Only the functions of the case simple_0" in said
-    assert "dict is object, tuple is array, float is number, any is anything" in said
+    message = " ".join(imported_tool.notes)
+    assert "Only the functions of the case simple_0" in message
+    assert "dict is object, tuple is array, float is number, any is anything" in message
 
 
 def test_a_file_of_cases_brings_each_function_once() -> None:
@@ -197,9 +207,9 @@ def test_a_file_of_cases_brings_each_function_once() -> None:
     lone = {**CASE, "id": "simple_2", "function": {"name": "lone", "parameters": {"type": "dict"}}}
     turns = [{"id": f"multi_{n}", "question": [[]], "path": ["a.b"]} for n in range(3)]
     text = "\n".join(map(json.dumps, [CASE, other, lone, *turns]))
-    brought = import_tools(text, "BFCL_v4_simple.json")
-    assert [one.name for one in brought.tools if one.tool] == ["geo.find", "lone"]
-    [refused] = [one for one in brought.tools if one.problem]
+    imported_tools = import_tools(text, "BFCL_v4_simple.json")
+    assert [tool.name for tool in imported_tools.tools if tool.tool] == ["geo.find", "lone"]
+    [refused] = [tool for tool in imported_tools.tools if tool.problem]
     assert "multi_0 has no functions" in refused.problem
-    assert any("duplicates skipped: 1" in note for note in brought.notes)
-    assert "Cases without functions: 2." in brought.notes
+    assert any("duplicates skipped: 1" in note for note in imported_tools.notes)
+    assert "Cases without functions: 2." in imported_tools.notes

@@ -80,18 +80,18 @@ STYLED = {
 
 def said(tool: Tool) -> tuple[Any, ...]:
     """What every form says of a tool."""
-    parameters = {key: one for key, one in tool.parameters.items() if key != "title"}
+    parameters = {key: item for key, item in tool.parameters.items() if key != "title"}
     return tool.name, tool.description, parameters
 
 
-@pytest.mark.parametrize("name", [one for one in FORMATS if one != "openapi"])
+@pytest.mark.parametrize("name", [text for text in FORMATS if text != "openapi"])
 @pytest.mark.parametrize("tools", [TOOLS, TOOLS[:1]], ids=["two", "one"])
 def test_each_form_reads_back(name: str, tools: tuple[Tool, ...]) -> None:
     written = write_tools(name, tools)
-    brought = import_tools(written.text, written.file_name)
-    assert [one.problem for one in brought.tools] == ["" for _ in tools], brought
-    back = [one.tool for one in brought.tools]
-    assert [said(one) for one in back if one] == [said(one) for one in tools]
+    imported_tools = import_tools(written.text, written.file_name)
+    assert [tool.problem for tool in imported_tools.tools] == ["" for _ in tools], imported_tools
+    back = [tool.tool for tool in imported_tools.tools]
+    assert [said(tool) for tool in back if tool] == [said(tool) for tool in tools]
 
 
 @pytest.mark.parametrize("name", ["json_schema", "langchain"])
@@ -110,7 +110,7 @@ def test_our_own_forms_lose_nothing(name: str) -> None:
     tools = (*EXAMPLES, EVENT, STRICT, FREE, HTTP, Tool("ask", answered_by="person"))
     written = write_tools(name, tools)
     assert written.notes == ()
-    assert [one.tool for one in import_tools(written.text).tools] == list(tools)
+    assert [tool.tool for tool in import_tools(written.text).tools] == list(tools)
 
 
 def test_openapi_reads_back_as_the_same_operation() -> None:
@@ -119,16 +119,16 @@ def test_openapi_reads_back_as_the_same_operation() -> None:
         "find_user: the argument x is called X-Flag in the export.",
         "add_event is not an HTTP tool and was left out.",
     )
-    (found,) = import_tools(written.text).tools
-    assert found.tool is not None
-    assert found.tool.name == "find_user"
-    assert found.tool.config["method"] == "POST"
-    assert found.tool.config["url"] == HTTP.config["url"]
-    assert found.tool.config["body"] == "json"
-    assert set(found.tool.config["headers"]) == {"X-Flag", "X-Api-Key"}
-    assert re.fullmatch(r"\$\{\w+\}", found.tool.config["headers"]["X-Api-Key"])
-    assert found.tool.parameters["properties"].keys() == {"id", "lang", "name", "X-Flag"}
-    assert sorted(found.tool.parameters["required"]) == ["id", "name"]
+    (imported_tool,) = import_tools(written.text).tools
+    assert imported_tool.tool is not None
+    assert imported_tool.tool.name == "find_user"
+    assert imported_tool.tool.config["method"] == "POST"
+    assert imported_tool.tool.config["url"] == HTTP.config["url"]
+    assert imported_tool.tool.config["body"] == "json"
+    assert set(imported_tool.tool.config["headers"]) == {"X-Flag", "X-Api-Key"}
+    assert re.fullmatch(r"\$\{\w+\}", imported_tool.tool.config["headers"]["X-Api-Key"])
+    assert imported_tool.tool.parameters["properties"].keys() == {"id", "lang", "name", "X-Flag"}
+    assert sorted(imported_tool.tool.parameters["required"]) == ["id", "name"]
 
 
 def test_openapi_reads_back_the_styles() -> None:
@@ -141,10 +141,10 @@ def test_openapi_reads_back_the_styles() -> None:
     assert written.notes == ()
     document = json.loads(written.text)
     assert document["openapi"] == "3.2.0"
-    (found,) = import_tools(written.text).tools
-    assert found.tool is not None, found.problem
+    (imported_tool,) = import_tools(written.text).tools
+    assert imported_tool.tool is not None, imported_tool.problem
     config = json.loads(
-        json.dumps(found.tool.config).replace("${F_MY_API_KEY_KEY}", "${MY_API_KEY}")
+        json.dumps(imported_tool.tool.config).replace("${F_MY_API_KEY_KEY}", "${MY_API_KEY}")
     )
     assert config == STYLED
 
@@ -186,8 +186,8 @@ def test_what_a_form_cannot_say_is_told() -> None:
 
 
 def test_mcp_tells_the_schema_of_the_result() -> None:
-    one = Tool("ask", answered_by="person", config={"output_schema": PLACE})
-    assert json.loads(write_tools("mcp", [one]).text)["tools"][0]["outputSchema"] == PLACE
+    tool = Tool("ask", answered_by="person", config={"output_schema": PLACE})
+    assert json.loads(write_tools("mcp", [tool]).text)["tools"][0]["outputSchema"] == PLACE
 
 
 def test_a_python_file_is_sound_and_its_classes_are_told_apart() -> None:
@@ -197,9 +197,9 @@ def test_a_python_file_is_sound_and_its_classes_are_told_apart() -> None:
     names = [node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
     assert names == ["Place", "Place2"]
     compile(source, "tools.py", "exec")
-    back = [one.tool for one in import_tools(source, "tools.py").tools]
-    assert [one.name for one in back if one] == ["add_event", "move_event", "get-weather"]
-    assert [one.description for one in back if one][-1] == "Place: where it is."
+    back = [tool.tool for tool in import_tools(source, "tools.py").tools]
+    assert [tool.name for tool in back if tool] == ["add_event", "move_event", "get-weather"]
+    assert [tool.description for tool in back if tool][-1] == "Place: where it is."
     second = back[1].parameters["properties"]["place"] if back[1] else {}
     assert "required" not in second
 

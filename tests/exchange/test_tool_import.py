@@ -228,43 +228,43 @@ print(json.dumps([results, happened]))
 """
 
 
-def told(brought: ImportedTools) -> list[tuple[str, str, str]]:
+def told(imported_tools: ImportedTools) -> list[tuple[str, str, str]]:
     return [
-        (one.name, one.kind, one.tool.answered_by if one.tool else one.problem)
-        for one in brought.tools
+        (tool.name, tool.kind, tool.tool.answered_by if tool.tool else tool.problem)
+        for tool in imported_tools.tools
     ]
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_each_format_is_told_by_its_shape(name: str) -> None:
     text, expected = FORMATS[name]
-    brought = import_tools(text)
-    assert brought.problem == ""
-    found = told(brought)
-    assert [one[:2] for one in found] == [one[:2] for one in expected]
-    for (_, _, who), (_, _, wanted) in zip(found, expected, strict=True):
+    imported_tools = import_tools(text)
+    assert imported_tools.problem == ""
+    matches = told(imported_tools)
+    assert [row[:2] for row in matches] == [item[:2] for item in expected]
+    for (_, _, who), (_, _, wanted) in zip(matches, expected, strict=True):
         assert wanted in who
     # The same by a name that says otherwise: only the shape counts.
-    assert told(import_tools(text, "notes.txt")) == found
-    assert told(import_tools("\ufeff" + text)) == found
+    assert told(import_tools(text, "notes.txt")) == matches
+    assert told(import_tools("\ufeff" + text)) == matches
 
 
 def test_the_door_says_what_was_made_up() -> None:
-    (one,) = import_tools(MCP).tools
-    assert one.tool is not None
-    assert one.tool.config["result"].keys() == {"text"}  # sampled from its output schema
-    assert any("made-up" in note for note in one.notes)
-    found = import_tools(ANTHROPIC.replace('"name"', '"owner": 5, "name"', 1)).tools[0]
-    assert found.tool is not None
-    assert found.tool.extra == {"anthropic": {"cache_control": {"type": "ephemeral"}}}
-    assert found.notes[0] == "Left out: owner."
+    (imported_tool,) = import_tools(MCP).tools
+    assert imported_tool.tool is not None
+    assert imported_tool.tool.config["result"].keys() == {"text"}  # sampled from its output schema
+    assert any("made-up" in note for note in imported_tool.notes)
+    matches = import_tools(ANTHROPIC.replace('"name"', '"owner": 5, "name"', 1)).tools[0]
+    assert matches.tool is not None
+    assert matches.tool.extra == {"anthropic": {"cache_control": {"type": "ephemeral"}}}
+    assert matches.notes[0] == "Left out: owner."
 
 
 def test_comments_are_left_out_and_it_is_said() -> None:
     text = '{ // a tool\n "name": "f", /* of "Claude" */ "input_schema": {"type": "object",}, }'
-    brought = import_tools(text)
-    assert told(brought) == [("f", "Anthropic", "mock")]
-    assert brought.notes == ("Comments and trailing commas were removed.",)
+    imported_tools = import_tools(text)
+    assert told(imported_tools) == [("f", "Anthropic", "mock")]
+    assert imported_tools.notes == ("Comments and trailing commas were removed.",)
     assert import_tools('{"name": "//", "x": "a,}",}').problem == ""
 
 
@@ -284,7 +284,7 @@ def test_comments_may_stand_first(comment: str) -> None:
     ],
 )
 def test_a_block_between_fences_is_read(text: str, name: str, kind: str) -> None:
-    assert [one.kind for one in import_tools(text, name).tools] == [kind]
+    assert [tool.kind for tool in import_tools(text, name).tools] == [kind]
 
 
 @pytest.mark.parametrize("name", ["README.md", "notes.markdown", "page.mdx"])
@@ -292,7 +292,9 @@ def test_markdown_with_several_blocks_gives_the_tools_and_servers_of_all(name: s
     imported = import_tools(README, name)
     assert imported.problem == ""
     assert [tool.name for tool in imported.tools] == ["add"]
-    assert [(one.name, one.server and one.server.command) for one in imported.servers] == [
+    assert [
+        (server.name, server.server and server.server.command) for server in imported.servers
+    ] == [
         ("notes", "npx"),
         ("notes_2", "docker"),
         ("other", "x"),
@@ -312,7 +314,7 @@ def test_markdown_without_a_name_is_known_by_its_blocks() -> None:
 def test_markdown_refusal_of_a_server_is_shown_beside_a_good_one() -> None:
     bad = '{"mcpServers": {"socket": {"type": "websocket", "url": "https://h.example"}}}'
     imported = import_tools(f"```\n{SERVERS}\n```\n\n```\n{bad}\n```", "a.md")
-    assert [(one.name, bool(one.problem)) for one in imported.servers] == [
+    assert [(server.name, bool(server.problem)) for server in imported.servers] == [
         ("notes", False),
         ("socket", True),
     ]
@@ -362,22 +364,27 @@ def test_the_lines_of_a_block_are_those_of_the_text() -> None:
 
 
 def test_names_of_two_tools_stay_the_same() -> None:
-    assert [one.name for one in import_tools(f"[{OWN}, {OWN}]").tools] == ["ask", "ask"]
+    assert [tool.name for tool in import_tools(f"[{OWN}, {OWN}]").tools] == ["ask", "ask"]
 
 
 def test_only_so_many_tools_are_shown() -> None:
     many = [{"name": f"t{number}", "input_schema": OBJECT} for number in range(600)]
-    brought = import_tools(json.dumps(many), most=500)
-    assert len(brought.tools) == 500
-    assert brought.more
-    assert "first 500" in brought.notes[0]
-    assert [one.key for one in brought.choices[498:502]] == ["t498", "t499", "t500", "t501"]
+    imported_tools = import_tools(json.dumps(many), most=500)
+    assert len(imported_tools.tools) == 500
+    assert imported_tools.more
+    assert "first 500" in imported_tools.notes[0]
+    assert [choice.key for choice in imported_tools.choices[498:502]] == [
+        "t498",
+        "t499",
+        "t500",
+        "t501",
+    ]
     picked = import_tools(json.dumps(many), most=500, pick={"t3", "t599"})
-    assert [one.name for one in picked.tools] == ["t3", "t599"]
+    assert [tool.name for tool in picked.tools] == ["t3", "t599"]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "It is empty"),
         ("   \n", "It is empty"),
@@ -393,10 +400,10 @@ def test_only_so_many_tools_are_shown() -> None:
         ("x" * (8 * 1024 * 1024 + 1), "larger than 8 MB"),
     ],
 )
-def test_what_cannot_be_read_says_what_to_do(text: str, said: str) -> None:
-    brought = import_tools(text)
-    assert said in brought.problem
-    assert brought.tools == ()
+def test_what_cannot_be_read_says_what_to_do(text: str, message: str) -> None:
+    imported_tools = import_tools(text)
+    assert message in imported_tools.problem
+    assert imported_tools.tools == ()
 
 
 @pytest.mark.parametrize("text", ['{"a": [' + "1," * 600_000, '{"a": [\n' + "1,\n" * 600_000])
@@ -437,10 +444,10 @@ def read_hostile() -> dict[str, Any]:
 def test_a_hostile_text_is_refused_or_disarmed(name: str, read_hostile: dict[str, Any]) -> None:
     problem, problems, names = read_hostile[name]
     wanted = {**HOSTILE, **PYTHON}[name][1]
-    said = " ".join([problem, *problems])
+    message = " ".join([problem, *problems])
     if wanted:
-        assert wanted in said
+        assert wanted in message
         assert names == []
     else:
-        assert said.strip() == ""
+        assert message.strip() == ""
         assert len(names) == 1

@@ -121,14 +121,14 @@ def mine(pid: int) -> bool:
 
 def neighbours() -> Any:
     """What the environments of all processes hold that may be read."""
-    found = []
+    results = []
     for pid in seen():
         try:
             with open(f"/proc/{pid}/environ", "rb") as file:
-                found.append(file.read().decode("utf-8", "replace"))
+                results.append(file.read().decode("utf-8", "replace"))
         except OSError:
             continue
-    return found
+    return results
 
 
 def picture() -> bytes:

@@ -15,7 +15,7 @@ AT_WORK_S = 0.3
 Report = Callable[..., None]
 
 
-def over_once(call: Invocation, word: str, told: Callable[[str], object] = len) -> Report:
+def over_once(call: Invocation, word: str, answer: Callable[[str], object] = len) -> Report:
     """The report of a call that has `TAKEN_S` too much, and loses them after it said `word`.
 
     What it says of itself goes to `told`.
@@ -23,7 +23,7 @@ def over_once(call: Invocation, word: str, told: Callable[[str], object] = len) 
     over: list[asyncio.TimerHandle] = []
 
     def report(text: str, fraction: float | None = None, output: str = "", /) -> None:
-        told(text)
+        answer(text)
         if word in text + output and not over:
             loop = asyncio.get_running_loop()
             over.append(loop.call_later(AT_WORK_S, call.deadline.extend, -TAKEN_S))

@@ -59,12 +59,12 @@ async def serving(app: Any) -> AsyncIterator[str]:
     config = uvicorn.Config(
         app, port=0, log_config=None, log_level="error", timeout_graceful_shutdown=1
     )
-    one = uvicorn.Server(config)
+    server = uvicorn.Server(config)
     async with anyio.create_task_group() as group:
-        group.start_soon(one.serve)
-        await wait_until(lambda: one.started)
-        port = one.servers[0].sockets[0].getsockname()[1]
+        group.start_soon(server.serve)
+        await wait_until(lambda: server.started)
+        port = server.servers[0].sockets[0].getsockname()[1]
         try:
             yield f"http://127.0.0.1:{port}"
         finally:
-            one.should_exit = True
+            server.should_exit = True

@@ -60,8 +60,8 @@ def runs(interpreter: str) -> bool:
 
 @cache
 def interpreter() -> str:
-    found = [sys.executable, shutil.which("python3", path="/usr/bin:/usr/local/bin")]
-    usable = [one for one in found if one and runs(one)]
+    matches = [sys.executable, shutil.which("python3", path="/usr/bin:/usr/local/bin")]
+    usable = [text for text in matches if text and runs(text)]
     if not usable:
         pytest.skip("no Python here that somebody without privileges can start")
     return usable[0]
@@ -86,15 +86,15 @@ def run(
         env=environment,
         check=True,
     )
-    *told, last = done.stdout.splitlines()
+    *outputs, last = done.stdout.splitlines()
     text, kind = json.loads(last)
-    return text, kind, told
+    return text, kind, outputs
 
 
 @pytest.mark.parametrize("function", rest_slow(["endless", "orphan", "storm", "guard_stopper"], 2))
 def test_it_is_ended_with_all_it_started(folder: Path, function: str) -> None:
-    text, kind, told = run(folder, function)
-    assert told == ["told ready"], text
+    text, kind, outputs = run(folder, function)
+    assert outputs == ["told ready"], text
     assert kind == "timeout"
     assert "stopped after 0.5 s" in text
     assert alive(folder) == []
@@ -103,8 +103,8 @@ def test_it_is_ended_with_all_it_started(folder: Path, function: str) -> None:
 def test_it_cannot_kill_its_guard(folder: Path) -> None:
     if not offered_to_nobody():
         pytest.skip("no namespaces here: a tool that kills its guard may leave a hidden child")
-    text, kind, told = run(folder, "guard_killer")
-    assert (told, kind) == (["told ready"], "timeout"), text
+    text, kind, outputs = run(folder, "guard_killer")
+    assert (outputs, kind) == (["told ready"], "timeout"), text
     assert alive(folder) == []
 
 
@@ -126,13 +126,13 @@ def test_its_processes_are_counted(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "kind", "said"),
+    ("function", "kind", "message"),
     rest_slow([("memory", "failed", "MemoryError"), ("flood", "too_large", "was stopped")]),
 )
-def test_it_is_told_why(folder: Path, function: str, kind: str, said: str) -> None:
-    text, found, _ = run(folder, function, 20.0)
-    assert found == kind
-    assert said in text
+def test_it_is_told_why(folder: Path, function: str, kind: str, message: str) -> None:
+    text, match, _ = run(folder, function, 20.0)
+    assert match == kind
+    assert message in text
     assert alive(folder) == []
 
 

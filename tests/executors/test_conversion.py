@@ -221,17 +221,17 @@ def got(hint: Any, value: Any) -> Any:
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize(("hint", "value", "wanted"), FITS)
 def test_a_function_gets_what_its_hints_say(hint: Any, value: Any, wanted: Any) -> None:
-    made = got(hint, value)
-    assert (made, type(made)) == (wanted, type(wanted))
+    result = got(hint, value)
+    assert (result, type(result)) == (wanted, type(wanted))
 
 
 @pytest.mark.usefixtures("way")
-@pytest.mark.parametrize(("hint", "value", "said"), REFUSED)
-def test_what_does_not_fit_is_refused_with_its_place(hint: Any, value: Any, said: str) -> None:
+@pytest.mark.parametrize(("hint", "value", "message"), REFUSED)
+def test_what_does_not_fit_is_refused_with_its_place(hint: Any, value: Any, message: str) -> None:
     with pytest.raises(Wrong) as caught:
         got(hint, value)
     assert str(caught.value).startswith("given")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 class Named(pydantic.BaseModel):
@@ -279,7 +279,7 @@ RESULTS: list[tuple[Any, Any]] = [
     ({10, 9}, [9, 10]),
     (frozenset({"a", 1}), [1, "a"]),
     (numbers(), [1, 2]),
-    ({"all": (one for one in (DAY,))}, {"all": ["2026-05-04"]}),
+    ({"all": (date for date in (DAY,))}, {"all": ["2026-05-04"]}),
     ({"a": 1}.keys(), ["a"]),
     (range(2), [0, 1]),
     (collections.deque([1]), [1]),
@@ -378,8 +378,8 @@ def test_a_member_is_found_by_its_name_or_its_alias() -> None:
 def test_a_model_of_the_arguments_gives_its_defaults() -> None:
     def book(city: str, day: Any, seats: int, via: Any = None) -> None: ...
 
-    made = arguments_for(book, {"city": "Oslo", "day": "2026-05-04"}, {}, Trip)
-    assert made == {"city": "Oslo", "day": DAY, "seats": 1, "via": []}
+    document = arguments_for(book, {"city": "Oslo", "day": "2026-05-04"}, {}, Trip)
+    assert document == {"city": "Oslo", "day": DAY, "seats": 1, "via": []}
 
 
 def test_every_fault_is_told_at_once() -> None:
@@ -387,29 +387,31 @@ def test_every_fault_is_told_at_once() -> None:
 
     with pytest.raises(Wrong) as caught:
         arguments_for(book, {"trip": {"city": 1, "seats": 0}, "colour": "x"}, {})
-    said = str(caught.value)
+    message = str(caught.value)
     for place in ("trip.city", "trip.day", "trip.seats", "colour"):
-        assert f"{place}: " in said
+        assert f"{place}: " in message
 
 
 @pytest.mark.anyio
 async def test_a_function_of_an_mcp_server_has_a_context(capfd: pytest.CaptureFixture[str]) -> None:
-    told: list[tuple[str, float | None]] = []
+    rows: list[tuple[str, float | None]] = []
     kind = type("Context", (), {"__module__": "mcp.server.fastmcp.server"})
     for hint, default in ((kind, {}), (kind | None, {"default": object()})):
 
         def search(ctx: Any, city: str) -> None: ...
 
         search.__annotations__["ctx"] = hint
-        one = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=hint, **default)
+        parameter = inspect.Parameter(
+            "ctx", inspect.Parameter.KEYWORD_ONLY, annotation=hint, **default
+        )
         other = inspect.Parameter("city", inspect.Parameter.KEYWORD_ONLY, annotation=str)
-        search.__signature__ = inspect.Signature([one, other])  # type: ignore[attr-defined]
-        made = arguments_for(search, {"city": "a"}, {}, report=lambda *said: told.append(said))
-        await made["ctx"].info("one")
-        await made["ctx"].report_progress(1, 4, message="begun")
+        search.__signature__ = inspect.Signature([parameter, other])  # type: ignore[attr-defined]
+        document = arguments_for(search, {"city": "a"}, {}, report=lambda *text: rows.append(text))
+        await document["ctx"].info("one")
+        await document["ctx"].report_progress(1, 4, message="begun")
         with pytest.raises(AttributeError, match="only while an MCP server runs"):
-            _ = made["ctx"].session
-    assert told == [("begun", 0.25)] * 2
+            _ = document["ctx"].session
+    assert rows == [("begun", 0.25)] * 2
     assert capfd.readouterr().err == "info: one\n" * 2
 
 

@@ -88,11 +88,11 @@ async def test_after_the_limit_the_result_says_which_it_was() -> None:
         "timeout",
         "The tool was stopped after 0.02 s, its limit.",
     )
-    said = (
+    message = (
         "The tool was stopped after 0.05 s: its limit of 0.02 s and the 0.03 s that it was given"
         " more."
     )
-    assert (await ran(extended)).text == said
+    assert (await ran(extended)).text == message
 
 
 async def test_a_limit_that_was_reached_is_not_put_off() -> None:

@@ -244,8 +244,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[runner.Fil
 @pytest.mark.parametrize(("name", "result"), RUN)
 def test_a_decorated_function_runs(name: str, result: str, file: runner.File) -> None:
     job = {**JOB, "function": name}
-    said = runner.result_of(job, {"day": "2026-05-04"}, file)
-    assert (said["result"], said["is_error"]) == (result, False)
+    answer = runner.result_of(job, {"day": "2026-05-04"}, file)
+    assert (answer["result"], answer["is_error"]) == (result, False)
 
 
 def test_what_is_no_function_is_said(file: runner.File) -> None:
@@ -258,9 +258,13 @@ def test_what_is_no_function_is_said(file: runner.File) -> None:
 
 def test_what_is_imported_is_what_runs(file: runner.File) -> None:
     """Each function that Import finds in the file exists when it is called."""
-    found = [one.function for one in functions(TOOLS) if one.decorator and not one.problem]
-    assert {"agents", "agents_async", "langchain", "langchain_async", "by_schema"} <= set(found)
-    assert all(callable(file.function(name, "")[0]) for name in found)
+    matches = [
+        function.function
+        for function in functions(TOOLS)
+        if function.decorator and not function.problem
+    ]
+    assert {"agents", "agents_async", "langchain", "langchain_async", "by_schema"} <= set(matches)
+    assert all(callable(file.function(name, "")[0]) for name in matches)
 
 
 def has(interpreter: str, package: str) -> bool:
@@ -296,4 +300,4 @@ async def test_the_real_package(package: str, tmp_path: Path) -> None:
             results = [await executors.run(call, lambda *_: None) for _ in range(2)]
     finally:
         await executors.close()
-    assert [one.text.strip('"') for one in results] == ["2026-05-04"] * 2, results
+    assert [result.text.strip('"') for result in results] == ["2026-05-04"] * 2, results

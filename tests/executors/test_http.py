@@ -56,7 +56,7 @@ async def asked(
     environ: dict[str, str] | None = None,
     confirmed: bool = True,
 ) -> tuple[ToolResult, Server, list[tuple[str, float | None, str]]]:
-    told: list[tuple[str, float | None, str]] = []
+    rows: list[tuple[str, float | None, str]] = []
     with anyio.fail_after(20):
         async with serving(answer) as server:
             url = f"http://tools.lan:{server.port}{config.pop('path', '/')}"
@@ -65,9 +65,9 @@ async def asked(
             for name, place in keys_of(call.tool) if confirmed else ():
                 if name not in DEFAULT_ORIGINS:
                     keys.confirm(name, place)
-            one = Http(keys, here)
-            result = await one.run(call, lambda *said: told.append(said))
-    return result, server, told
+            http = Http(keys, here)
+            result = await http.run(call, lambda *text: rows.append(text))
+    return result, server, rows
 
 
 async def test_a_key_that_nobody_has_let_go_there_stays() -> None:
@@ -86,7 +86,7 @@ async def test_one_request_as_configured() -> None:
     }
     arguments = '{"id": "a/b", "city": "Oslo", "n": 1.50}'
     answer = answered(b"done", "Content-Type: text/plain")
-    result, server, told = await asked(config, arguments, answer, {"TEAM_TOKEN": SECRET})
+    result, server, rows = await asked(config, arguments, answer, {"TEAM_TOKEN": SECRET})
     assert (result.text, result.is_error, result.kind) == ("done", False, "")
     [request] = server.seen
     head, _, body = request.partition(b"\r\n\r\n")
@@ -95,8 +95,8 @@ async def test_one_request_as_configured() -> None:
     assert f"authorization: bearer {SECRET}".encode().lower() in lines
     assert {b"x-city: oslo", b"idempotency-key: key-1", b"content-type: application/json"} <= lines
     assert body == b'{"n": 1.50}'
-    assert told[0][0].startswith("POST http://tools.lan")
-    assert told[-1] == ("4 of 4 bytes received", 1.0, "")
+    assert rows[0][0].startswith("POST http://tools.lan")
+    assert rows[-1] == ("4 of 4 bytes received", 1.0, "")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ async def test_an_image() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "messages"),
     [
         (answered(b"no such user", status="404 Not Found"), ["HTTP 404 Not Found", "no such user"]),
         (answered(b'{"e": 1}', "Content-Type: application/json", status="500 Oops"), ['{"e": 1}']),
@@ -146,10 +146,10 @@ async def test_an_image() -> None:
         (b"junk\r\n\r\n", ["sent invalid HTTP"]),
     ],
 )  # fmt: skip
-async def test_an_error_is_a_result(answer: bytes, said: list[str]) -> None:
+async def test_an_error_is_a_result(answer: bytes, messages: list[str]) -> None:
     result, _, _ = await asked({}, "{}", answer)
     assert (result.is_error, result.kind) == (True, "failed")
-    assert all(piece in result.text for piece in said)
+    assert all(piece in result.text for piece in messages)
 
 
 async def test_head_tells_the_headers() -> None:
@@ -169,9 +169,9 @@ async def test_a_key_is_masked_wherever_it_comes_back() -> None:
                       status="302 Found")  # fmt: skip
     config = {"headers": {"X-Api-Key": "${MY_API_KEY}"}}
     keys = {"MY_API_KEY": SECRET}
-    result, server, told = await asked(config, "{}", answer, keys)
+    result, server, rows = await asked(config, "{}", answer, keys)
     assert SECRET.encode() in server.seen[0]
-    assert "s3cret" not in str(result) + str(told)
+    assert "s3cret" not in str(result) + str(rows)
     assert "you sent" in result.text
 
 
@@ -179,12 +179,12 @@ async def test_a_key_in_query_and_cookie_is_sent_and_masked() -> None:
     config = {"path": "/x?a=1", "parameters": KEYS_ELSEWHERE}
     encoded = quote(SECRET, safe="")
     answer = answered(encoded.encode(), f"Location: /?key={encoded}", status="302 Found")
-    result, server, told = await asked(config, "{}", answer, {"MY_API_KEY": SECRET})
+    result, server, rows = await asked(config, "{}", answer, {"MY_API_KEY": SECRET})
     [request] = server.seen
     assert request.startswith(f"GET /x?a=1&key={encoded} HTTP/1.1\r\n".encode())
     assert f"Cookie: sid={SECRET}\r\n".encode() in request
-    assert "s3cret" not in str(result) + str(told)
-    assert told[0][0].endswith("/x?a=1&key=${MY_API_KEY}")
+    assert "s3cret" not in str(result) + str(rows)
+    assert rows[0][0].endswith("/x?a=1&key=${MY_API_KEY}")
 
 
 async def test_a_key_in_the_query_stays_where_nobody_has_let_it_go() -> None:
@@ -196,7 +196,7 @@ async def test_a_key_in_the_query_stays_where_nobody_has_let_it_go() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "environ", "said"),
+    ("variable", "environ", "message"),
     [
         ("GONE_KEY", {}, "GONE_KEY is not set"),
         ("OPENAI_API_KEY", {"OPENAI_API_KEY": SECRET}, "does not belong to http://tools.lan"),
@@ -204,10 +204,10 @@ async def test_a_key_in_the_query_stays_where_nobody_has_let_it_go() -> None:
         ("MY_KEY", {"MY_KEY": "clé secrète"}, "not one line of plain text"),
     ],
 )
-async def test_a_key_that_is_not_sent(variable: str, environ: dict[str, str], said: str) -> None:
+async def test_a_key_that_is_not_sent(variable: str, environ: dict[str, str], message: str) -> None:
     config = {"headers": {"X": f"${{{variable}}}"}}
     result, server, _ = await asked(config, "{}", answered(b""), environ)
-    assert (result.is_error, said in result.text, server.seen) == (True, True, [])
+    assert (result.is_error, message in result.text, server.seen) == (True, True, [])
 
 
 async def test_ssrf_is_refused_before_it_is_contacted() -> None:

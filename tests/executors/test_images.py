@@ -22,7 +22,7 @@ from playground.executors.executor import image_content
     ],
 )
 def test_image(data: bytes, kind: str) -> None:
-    found = image_content(data)
-    assert (found.media_type if found else "") == kind
-    if found:
-        assert (found.type, base64.b64decode(found.data)) == ("image", data)
+    content = image_content(data)
+    assert (content.media_type if content else "") == kind
+    if content:
+        assert (content.type, base64.b64decode(content.data)) == ("image", data)

@@ -80,26 +80,26 @@ class World:
     async def accept_all(self) -> None:
         with anyio.fail_after(40):
             peer = await self.mcp.list_tools(self.server, PATIENCE_S)
-        prints = {one.name: one.fingerprint for one in peer.listed or ()}
+        prints = {listed_tool.name: listed_tool.fingerprint for listed_tool in peer.listed or ()}
         self.accepted = replace(self.accepted, tools=prints)
 
 
 @asynccontextmanager
 async def world(server: Server, accepted: Accepted | None = None) -> AsyncIterator[World]:
     """It, with all that it started ended afterwards."""
-    one = World(server, accepted)
+    world = World(server, accepted)
     try:
-        yield one
+        yield world
     finally:
         with anyio.fail_after(20):
-            await one.mcp.close()
+            await world.mcp.close()
 
 
 @pytest.fixture(scope="module")
 async def stood() -> AsyncIterator[World]:
     """The SDK's server by stdio, started once: it takes a second to be read."""
-    async with world(by_stdio("sdk", env={"MINE": "x${OUR_OWN_KEY}"})) as one:
-        yield one
+    async with world(by_stdio("sdk", env={"MINE": "x${OUR_OWN_KEY}"})) as item:
+        yield item
 
 
 @pytest.fixture
@@ -118,43 +118,43 @@ async def over(way: str, standing: World | None = None) -> AsyncIterator[World]:
         yield standing
         return
     if way == "stdio":
-        async with world(by_stdio("fine")) as one:
-            yield one
+        async with world(by_stdio("fine")) as item:
+            yield item
         return
     async with (
         served(json_response=way == "json") as url,
-        world(Server("fine", url=url, private=True)) as one,
+        world(Server("fine", url=url, private=True)) as item,
     ):
-        yield one
+        yield item
 
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_server_lists_its_tools_and_answers(way: str, standing: World) -> None:
-    async with over(way, standing) as one:
-        peer = await one.mcp.list_tools(one.server, PATIENCE_S)
+    async with over(way, standing) as world:
+        peer = await world.mcp.list_tools(world.server, PATIENCE_S)
         add = next(tool for tool in peer.listed or () if tool.name == "add")
         assert add.description == "Add two numbers."
         assert set(add.parameters["properties"]) == {"a", "b"}
 
-        assert (await one.run("add", {"a": 2, "b": 3})).text == "5"
-        assert (await one.run("say", {"text": "hæ"})).text == "hæ"
-        weather = await one.run("weather", {"city": "Oslo"})
+        assert (await world.run("add", {"a": 2, "b": 3})).text == "5"
+        assert (await world.run("say", {"text": "hæ"})).text == "hæ"
+        weather = await world.run("weather", {"city": "Oslo"})
         assert [piece.media_type for piece in weather.content] == ["application/json"]
         assert json.loads(weather.text) == {"city": "Oslo", "celsius": 7.5}
-        picture = await one.run("picture")
+        picture = await world.run("picture")
         assert [(p.type, p.media_type) for p in picture.content] == [("image", "image/png")]
-        wrong = await one.run("fail")
+        wrong = await world.run("fail")
         assert (wrong.is_error, wrong.kind) == (True, "failed")
-        missing = await one.run("add", {"a": 2})
+        missing = await world.run("add", {"a": 2})
         assert missing.is_error
 
 
 @pytest.mark.parametrize("way", ["stdio", "http"])
 async def test_progress_is_told_with_its_share(way: str, standing: World) -> None:
-    async with over(way, standing) as one:
-        assert (await one.run("count")).text == "counted"
-        assert one.told[0] == ("at 1", 1 / 3)
-        assert one.told[-1] == ("at 3", 1.0)
+    async with over(way, standing) as world:
+        assert (await world.run("count")).text == "counted"
+        assert world.told[0] == ("at 1", 1 / 3)
+        assert world.told[-1] == ("at 3", 1.0)
 
 
 async def test_its_log_is_what_the_call_prints(standing: World) -> None:
@@ -164,11 +164,11 @@ async def test_its_log_is_what_the_call_prints(standing: World) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_call_of_one_server_keeps_its_connection(way: str, standing: World) -> None:
-    async with over(way, standing) as one:
-        await one.run("add", {"a": 1, "b": 1})
-        first = one.mcp.peer(one.server).connection
-        await one.run("add", {"a": 1, "b": 1})
-        assert one.mcp.peer(one.server).connection is first
+    async with over(way, standing) as world:
+        await world.run("add", {"a": 1, "b": 1})
+        first = world.mcp.peer(world.server).connection
+        await world.run("add", {"a": 1, "b": 1})
+        assert world.mcp.peer(world.server).connection is first
 
 
 @pytest.mark.parametrize(
@@ -183,15 +183,15 @@ async def test_what_was_not_accepted_is_not_started(
 ) -> None:
     started = tmp_path / "started"
     server = Server("trap", "/bin/sh", ("-c", f"touch {started}; sleep 5"))
-    async with world(server, accepted) as one:
-        checked = await one.checked("t")
+    async with world(server, accepted) as item:
+        checked = await item.checked("t")
         assert [problem.kind for problem in checked.problems] == ["caution"]
         assert words in checked.problems[0].message
-        result = await one.run("t")
+        result = await item.run("t")
         assert result.is_error
         assert "Nothing was run" in result.text
         with pytest.raises(BadInput, match="accept"):
-            await one.mcp.list_tools(server)
+            await item.mcp.list_tools(server)
     assert not started.exists()
 
 
@@ -210,35 +210,35 @@ async def test_an_accepted_tool_is_run_by_rules_and_another_is_not(standing: Wor
 
 @pytest.mark.parametrize("way", rest_slow(WAYS))
 async def test_a_tool_that_changed_after_it_was_accepted_asks_again(way: str) -> None:
-    async with over(way) as one:
-        await one.accept_all()
-        before = await one.checked("say")
-        assert (await one.run("change")).text == "changed"
+    async with over(way) as world:
+        await world.accept_all()
+        before = await world.checked("say")
+        assert (await world.run("change")).text == "changed"
         with anyio.fail_after(20):
-            while not (after := await one.checked("say")).problems:
+            while not (after := await world.checked("say")).problems:
                 await anyio.sleep(0.01)
         assert after.problems[0].kind == "caution"
         assert "after it was accepted" in after.problems[0].message
         assert after.code != before.code, "a card from before is stale"
-        stale = await one.run("say", {"text": "x"}, code=before.code)
+        stale = await world.run("say", {"text": "x"}, code=before.code)
         assert stale.is_error
         assert "Nothing was run" in stale.text
-        fresh = await one.run("say", {"text": "x"}, code=after.code)
+        fresh = await world.run("say", {"text": "x"}, code=after.code)
         assert fresh.text == "x", "a user may run it"
-        assert (await one.checked("add")).problems == (), "the others are as they were"
+        assert (await world.checked("add")).problems == (), "the others are as they were"
 
 
 async def test_a_notification_alone_takes_the_trust_away() -> None:
-    async with world(by_stdio("turncoat")) as one:
-        await one.accept_all()
-        before = await one.checked("t")
+    async with world(by_stdio("turncoat")) as item:
+        await item.accept_all()
+        before = await item.checked("t")
         assert before.problems == ()
-        stale = await one.run("t", code=before.code)
+        stale = await item.run("t", code=before.code)
         assert stale.text == "fine"
-        connection = one.mcp.peer(one.server).connection
+        connection = item.mcp.peer(item.server).connection
         assert connection is not None
         await wait_until(lambda: connection.stale)
-        result = await one.run("t", code=before.code)
+        result = await item.run("t", code=before.code)
         assert result.is_error
         assert "has changed on its server" in result.text
 
@@ -248,8 +248,8 @@ async def test_a_server_that_hears_no_cancellation_holds_up_nobody_and_is_ended(
 ) -> None:
     """The whole server stands still: the call is over at once all the same."""
     file = tmp_path / "deaf"
-    async with over("stdio") as one:
-        work = asyncio.create_task(one.run("deaf", {"file": str(file)}))
+    async with over("stdio") as world:
+        work = asyncio.create_task(world.run("deaf", {"file": str(file)}))
         assert await lines(file, 1) == ["deaf"]
         work.cancel()
         with anyio.fail_after(20), pytest.raises(asyncio.CancelledError):
@@ -261,28 +261,28 @@ async def test_a_call_past_its_time_is_cancelled_on_the_server(
     way: str, tmp_path: Path, standing: World
 ) -> None:
     file = tmp_path / "hang"
-    async with over(way, standing) as one:
-        await one.run("add", {"a": 1, "b": 1})
+    async with over(way, standing) as world:
+        await world.run("add", {"a": 1, "b": 1})
         deadline = Deadline()
         work = asyncio.create_task(
-            one.run("hang", {"file": str(file)}, timeout_s=600.0, deadline=deadline)
+            world.run("hang", {"file": str(file)}, timeout_s=600.0, deadline=deadline)
         )
         assert await lines(file, 1) == ["began"]
         assert deadline.extend(-600)
         result = await work
         assert (result.is_error, result.kind) == (True, "timeout")
         assert await lines(file, 2) == ["began", "cancelled"]
-        assert (await one.run("add", {"a": 1, "b": 1})).text == "2", "the server goes on"
+        assert (await world.run("add", {"a": 1, "b": 1})).text == "2", "the server goes on"
 
 
 async def test_a_server_that_dies_in_a_call_runs_it_once(tmp_path: Path) -> None:
     file = tmp_path / "ran"
-    async with world(by_stdio("fine")) as one:
-        result = await one.run("die", {"file": str(file)})
+    async with world(by_stdio("fine")) as item:
+        result = await item.run("die", {"file": str(file)})
         assert result.is_error
         assert "its effect is unknown" in result.text
         assert "exit code 3" in result.text
-        assert (await one.run("add", {"a": 1, "b": 1})).text == "2", "made anew"
+        assert (await item.run("add", {"a": 1, "b": 1})).text == "2", "made anew"
         assert await lines(file, 1) == ["ran"]
 
 
@@ -290,19 +290,19 @@ async def test_a_server_that_hangs_in_initialize_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(mcp_module, "CONNECT_S", 1.0)
-    async with world(by_stdio("deaf")) as one:
-        result = await one.run("t")
+    async with world(by_stdio("deaf")) as item:
+        result = await item.run("t")
         assert "did not answer within 1 s" in result.text
-        assert (await one.checked("t")).problems[0].kind == "caution"
+        assert (await item.checked("t")).problems[0].kind == "caution"
 
 
 @pytest.mark.parametrize(("word", "words"), [("deaf", "did not answer"), ("mute", "did not list")])
 async def test_server_with_a_start_time_is_given_up_after_that_time(word: str, words: str) -> None:
-    async with world(by_stdio(word, start_s=0.7)) as one:
-        result = await one.run("t")
+    async with world(by_stdio(word, start_s=0.7)) as item:
+        result = await item.run("t")
         assert f"{words} " in result.text
         assert "within 0.7 s" in result.text
-        assert "within 0.7 s" in (await one.checked("t")).problems[0].message
+        assert "within 0.7 s" in (await item.checked("t")).problems[0].message
 
 
 @pytest.mark.parametrize(
@@ -323,17 +323,17 @@ async def test_a_server_that_floods_or_babbles_is_stopped(
     word: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("playground.executors.mcp.process.MAX_LINES", 300)
-    async with world(by_stdio(word)) as one:
-        result = await one.run("t")
+    async with world(by_stdio(word)) as item:
+        result = await item.run("t")
         assert result.is_error
         assert words in result.text
-        assert len(one.mcp.peer(one.server).tail) <= TAIL
+        assert len(item.mcp.peer(item.server).tail) <= TAIL
 
 
 async def test_prints_between_messages_do_no_harm() -> None:
-    async with world(by_stdio("talks")) as one:
-        assert (await one.run("t")).text == "fine"
-        assert b"a print between messages" in one.mcp.peer(one.server).tail
+    async with world(by_stdio("talks")) as item:
+        assert (await item.run("t")).text == "fine"
+        assert b"a print between messages" in item.mcp.peer(item.server).tail
 
 
 async def test_a_large_result_is_refused_and_the_server_goes_on(standing: World) -> None:
@@ -348,16 +348,16 @@ async def test_nothing_is_offered_that_a_server_may_ask_for(standing: World) -> 
 
 
 async def test_a_thousand_tools_are_enough() -> None:
-    async with world(by_stdio("many")) as one:
+    async with world(by_stdio("many")) as item:
         with pytest.raises(BadInput, match="more than 1000 tools"):
-            await one.mcp.list_tools(one.server)
+            await item.mcp.list_tools(item.server)
 
 
 async def test_a_server_that_ends_at_once_leaves_its_last_words() -> None:
-    async with world(by_stdio("gone")) as one:
+    async with world(by_stdio("gone")) as item:
         with pytest.raises(BadInput, match="exit code 7"):
-            await one.mcp.list_tools(one.server)
-        assert b"no licence found" in one.mcp.peer(one.server).tail
+            await item.mcp.list_tools(item.server)
+        assert b"no licence found" in item.mcp.peer(item.server).tail
 
 
 async def test_the_environment_of_a_server_holds_what_it_was_given_alone(standing: World) -> None:
@@ -383,8 +383,8 @@ async def test_numbers_that_lose_digits_are_told_and_endless_ones_refused(standi
 @pytest.mark.slow
 async def test_closing_ends_the_server_and_what_it_left_behind(tmp_path: Path) -> None:
     file = tmp_path / "child"
-    async with world(by_stdio("fine")) as one:
-        await one.run("child", {"file": str(file)})
+    async with world(by_stdio("fine")) as item:
+        await item.run("child", {"file": str(file)})
         (line,) = await lines(file, 1)  # it ran once
         child = int(line)
         assert alive(child)
@@ -396,10 +396,10 @@ async def test_a_connection_that_rests_is_closed_and_made_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("playground.executors.mcp.connection.IDLE_S", 1.0)
-    async with world(by_stdio("fine")) as one:
-        await one.accept_all()
-        code = (await one.checked("add")).code
-        peer = one.mcp.peer(one.server)
+    async with world(by_stdio("fine")) as item:
+        await item.accept_all()
+        code = (await item.checked("add")).code
+        peer = item.mcp.peer(item.server)
         await wait_until(lambda: not peer.open)
         monkeypatch.setattr("playground.executors.mcp.connection.IDLE_S", PATIENCE_S)
-        assert (await one.run("add", {"a": 1, "b": 1}, code=code)).text == "2"
+        assert (await item.run("add", {"a": 1, "b": 1}, code=code)).text == "2"

@@ -22,7 +22,7 @@ def lookup(name: str, url: str) -> str | None:
 
 
 @pytest.mark.parametrize(
-    ("text", "made"),
+    ("text", "output"),
     [
         ("plain", "plain"),
         ("${SECRET_KEY}", "canary"),
@@ -34,8 +34,8 @@ def lookup(name: str, url: str) -> str | None:
         ("$HOME {HOME}", "$HOME {HOME}"),
     ],
 )
-def test_references_are_filled_in(text: str, made: str) -> None:
-    assert fill_references(text, lookup) == made
+def test_references_are_filled_in(text: str, output: str) -> None:
+    assert fill_references(text, lookup) == output
 
 
 @pytest.mark.parametrize(

@@ -22,15 +22,15 @@ PNG = (
 OBJECT = {"city": "Oslo", "c": 1.5}
 
 
-def called(told: dict[str, Any]) -> ToolResult:
+def called(answer: dict[str, Any]) -> ToolResult:
     """What an answer of a server becomes."""
     from mcp.types import CallToolResult  # half a second's work: for the worker that runs this
 
-    return result_of(CallToolResult.model_validate(told))
+    return result_of(CallToolResult.model_validate(answer))
 
 
-def text(said: str) -> dict[str, Any]:
-    return {"type": "text", "text": said}
+def text(message: str) -> dict[str, Any]:
+    return {"type": "text", "text": message}
 
 
 def resource(**more: Any) -> dict[str, Any]:
@@ -144,21 +144,21 @@ CONTENTS: list[tuple[dict[str, Any], list[Content]]] = [
 ]
 
 
-@pytest.mark.parametrize(("told", "pieces"), CONTENTS)
-def test_contents(told: dict[str, Any], pieces: list[Content]) -> None:
-    result = called(told)
+@pytest.mark.parametrize(("answer", "pieces"), CONTENTS)
+def test_contents(answer: dict[str, Any], pieces: list[Content]) -> None:
+    result = called(answer)
     assert list(result.content) == pieces
     assert not result.is_error
 
 
 def test_an_error_of_the_tool_is_an_error_result() -> None:
-    told = {"content": [text("no")], "isError": True}
-    result = called(told)
+    answer = {"content": [text("no")], "isError": True}
+    result = called(answer)
     assert (result.is_error, result.kind, result.text) == (True, "failed", "no")
 
 
 @pytest.mark.parametrize(
-    ("said", "asks"),
+    ("message", "asks"),
     [
         ("Error executing tool ask: Elicitation not supported", "(elicitation)"),
         ("MCP error -32601: Client does not support elicitation", "(elicitation)"),
@@ -172,19 +172,19 @@ def test_an_error_of_the_tool_is_an_error_result() -> None:
         ("The support of elicitation is fine.", ""),
     ],
 )
-def test_what_a_server_asks_of_us_is_told_in_plain_words(said: str, asks: str) -> None:
-    result = called({"content": [text(said)], "isError": True})
+def test_what_a_server_asks_of_us_is_told_in_plain_words(message: str, asks: str) -> None:
+    result = called({"content": [text(message)], "isError": True})
     assert result.is_error
-    assert result.content[-1].text == said
+    assert result.content[-1].text == message
     assert len(result.content) == (2 if asks else 1)
     if asks:
         assert asks in result.content[0].text
         assert "not supported here" in result.content[0].text
-    assert len(called({"content": [text(said)]}).content) == 1  # of a success nothing is said
+    assert len(called({"content": [text(message)]}).content) == 1  # of a success nothing is said
 
 
 @pytest.mark.parametrize(
-    ("name", "taken", "legal"),
+    ("name", "accepted_names", "legal"),
     [
         ("search", set(), "search"),
         ("search", {"search"}, "my_srv_search"),
@@ -196,11 +196,11 @@ def test_what_a_server_asks_of_us_is_told_in_plain_words(said: str, asks: str) -
         ("x" * 60, {"x" * 60}, "my_srv_" + "x" * 14 + "_" + "x" * 42),
     ],
 )
-def test_names_are_legal_and_nobody_else_s(name: str, taken: set[str], legal: str) -> None:
-    found = library_name(name, "my.srv", taken)
-    assert found == legal
-    assert NAME.fullmatch(found)
-    assert len(found) <= 64
+def test_names_are_legal_and_nobody_else_s(name: str, accepted_names: set[str], legal: str) -> None:
+    match = library_name(name, "my.srv", accepted_names)
+    assert match == legal
+    assert NAME.fullmatch(match)
+    assert len(match) <= 64
 
 
 def test_what_cannot_be_taken_of_a_listing_says_why() -> None:
@@ -235,4 +235,4 @@ def test_a_tool_s_print_is_of_all_a_model_is_told() -> None:
 
     assert print_of() == print_of()
     changed = ({"name": "b"}, {"description": "d "}, {"input_schema": {"type": "object", "x": 1}})
-    assert len({print_of(), *(print_of(**one) for one in changed)}) == 4
+    assert len({print_of(), *(print_of(**data) for data in changed)}) == 4

@@ -23,13 +23,13 @@ from tests.waiting import wait_until
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]
 
 
-async def connecting(one: World) -> None:
-    await wait_until(lambda: one.mcp.peer(one.server).connecting is not None)
+async def connecting(world: World) -> None:
+    await wait_until(lambda: world.mcp.peer(world.server).connecting is not None)
 
 
-def stale(one: World) -> bool:
+def stale(world: World) -> bool:
     """Whether the server's list is to be asked for."""
-    connection = one.mcp.peer(one.server).connection
+    connection = world.mcp.peer(world.server).connection
     return connection is None or connection.stale
 
 
@@ -39,9 +39,9 @@ async def test_a_check_that_is_cancelled_is_over_at_once_and_another_goes_on(
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     late = by_stdio("late")
-    async with world(replace(late, args=(*late.args, str(pipe)))) as one:
-        first, second = (asyncio.create_task(one.checked("t")) for _ in range(2))
-        await connecting(one)
+    async with world(replace(late, args=(*late.args, str(pipe)))) as item:
+        first, second = (asyncio.create_task(item.checked("t")) for _ in range(2))
+        await connecting(item)
         first.cancel()
         with anyio.fail_after(20):
             await asyncio.wait([first])
@@ -53,14 +53,14 @@ async def test_a_check_that_is_cancelled_is_over_at_once_and_another_goes_on(
 
 
 async def test_a_server_that_is_stopped_while_it_starts_is_ended() -> None:
-    async with world(by_stdio("deaf")) as one:
-        check = asyncio.create_task(one.checked("t"))
-        await connecting(one)
+    async with world(by_stdio("deaf")) as item:
+        check = asyncio.create_task(item.checked("t"))
+        await connecting(item)
         with anyio.fail_after(20):
-            await one.mcp.stop(one.server.name)
+            await item.mcp.stop(item.server.name)
             checked = await check
         assert "cannot be listed" in checked.problems[0].message
-        peer = one.mcp.peer(one.server)
+        peer = item.mcp.peer(item.server)
         assert (peer.open, peer.connecting, peer.fault) == (False, None, "")
 
 
@@ -74,11 +74,11 @@ async def test_a_start_that_is_given_up_leaves_no_pipe_open(
         await anyio.sleep_forever()
 
     monkeypatch.setattr("playground.executors.mcp.process._start", never)
-    async with world(by_stdio("deaf")) as one:
-        check = asyncio.create_task(one.checked("t"))
+    async with world(by_stdio("deaf")) as item:
+        check = asyncio.create_task(item.checked("t"))
         await wait_until(lambda: bool(ends))
         with anyio.fail_after(20):
-            await one.mcp.stop(one.server.name)
+            await item.mcp.stop(item.server.name)
             await check
     (end,) = ends
     os.set_blocking(end, False)
@@ -90,41 +90,41 @@ async def test_a_server_that_is_withdrawn_while_it_starts_is_not_used(tmp_path: 
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     late = by_stdio("late")
-    async with world(replace(late, args=(*late.args, str(pipe)))) as one:
-        check = asyncio.create_task(one.checked("t"))
-        await connecting(one)
-        one.accepted = Accepted()
+    async with world(replace(late, args=(*late.args, str(pipe)))) as item:
+        check = asyncio.create_task(item.checked("t"))
+        await connecting(item)
+        item.accepted = Accepted()
         with anyio.fail_after(20):
             await anyio.to_thread.run_sync(pipe.write_bytes, b"go")
             checked = await check
         assert "was not accepted yet" in checked.problems[0].message
-        assert not one.mcp.peer(one.server).open
+        assert not item.mcp.peer(item.server).open
 
 
 async def test_a_server_that_fails_is_started_once_for_many_checks(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
     server = Server("broken", "/bin/sh", ("-c", f"echo x >> {starts}; exit 3"))
-    async with world(server) as one:
+    async with world(server) as item:
         with anyio.fail_after(30):
-            found = await asyncio.gather(*(one.checked("t") for _ in range(4)))
-            found.append(await one.checked("t"))
-        assert {checked.problems[0].kind for checked in found} == {"caution"}
-        assert "exit code 3" in found[-1].problems[0].message
+            call_checks = await asyncio.gather(*(item.checked("t") for _ in range(4)))
+            call_checks.append(await item.checked("t"))
+        assert {checked.problems[0].kind for checked in call_checks} == {"caution"}
+        assert "exit code 3" in call_checks[-1].problems[0].message
         assert starts.read_text() == "x\n"
 
 
 async def test_a_check_has_its_time_and_a_list_that_was_not_told_is_not_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with world(by_stdio("mute")) as one:
-        check = asyncio.create_task(one.checked("t"))
+    async with world(by_stdio("mute")) as item:
+        check = asyncio.create_task(item.checked("t"))
         with anyio.fail_after(20):
-            await wait_until(lambda: not stale(one))  # it asks
+            await wait_until(lambda: not stale(item))  # it asks
             check.cancel()
             await asyncio.wait([check])
-        assert stale(one)
+        assert stale(item)
         monkeypatch.setattr(mcp_module, "CHECK_S", 0.2)
-        assert "did not answer within 0.2 s" in (await one.checked("t")).problems[0].message
+        assert "did not answer within 0.2 s" in (await item.checked("t")).problems[0].message
 
 
 async def flooding(scope: Any, receive: Any, send: Any) -> None:
@@ -141,15 +141,15 @@ async def flooding(scope: Any, receive: Any, send: Any) -> None:
             version = body["params"]["protocolVersion"]
             about = {"name": "flood", "version": "1"}
             result = {"protocolVersion": version, "capabilities": {}, "serverInfo": about}
-        told: dict[str, Any] = {"jsonrpc": "2.0", "id": body.get("id"), "result": result}
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": body.get("id"), "result": result}
         if body["method"] == "server/discover":
             error = {"code": -32601, "message": "no such method"}
-            told = {"jsonrpc": "2.0", "id": body["id"], "error": error}
-        await send({"type": "http.response.body", "body": json.dumps(told).encode()})
+            answer = {"jsonrpc": "2.0", "id": body["id"], "error": error}
+        await send({"type": "http.response.body", "body": json.dumps(answer).encode()})
         return
     await send({"type": "http.response.start", "status": 200, "headers": head})
-    told = {"jsonrpc": "2.0", "method": "notifications/resources/list_changed"}
-    data = b"event: message\ndata: " + json.dumps(told).encode() + b"\n\n"
+    answer = {"jsonrpc": "2.0", "method": "notifications/resources/list_changed"}
+    data = b"event: message\ndata: " + json.dumps(answer).encode() + b"\n\n"
     with suppress(OSError):  # we have hung up
         while True:
             await send({"type": "http.response.body", "body": data, "more_body": True})
@@ -160,16 +160,16 @@ async def test_a_stream_over_http_that_never_ends_is_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("playground.executors.mcp.process.MAX_LINES", 30)
-    async with serving(flooding) as url, world(Server("f", url=url + "/", private=True)) as one:
+    async with serving(flooding) as url, world(Server("f", url=url + "/", private=True)) as item:
         with anyio.fail_after(20):
-            await one.mcp.list_tools(one.server, PATIENCE_S)
-            await wait_until(lambda: not one.mcp.peer(one.server).open)
-        assert "30 lines without a request" in one.mcp.peer(one.server).fault
+            await item.mcp.list_tools(item.server, PATIENCE_S)
+            await wait_until(lambda: not item.mcp.peer(item.server).open)
+        assert "30 lines without a request" in item.mcp.peer(item.server).fault
 
 
 async def test_what_is_known_is_told_without_asking() -> None:
-    async with world(by_stdio("fine")) as one:
-        assert await one.mcp.known(one.tool("say"), "{}") is None
-        assert one.mcp.peer(one.server).connection is None
-        checked = await one.checked("say")
-        assert await one.mcp.known(one.tool("say"), "{}") == checked
+    async with world(by_stdio("fine")) as item:
+        assert await item.mcp.known(item.tool("say"), "{}") is None
+        assert item.mcp.peer(item.server).connection is None
+        checked = await item.checked("say")
+        assert await item.mcp.known(item.tool("say"), "{}") == checked

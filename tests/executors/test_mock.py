@@ -109,8 +109,8 @@ async def test_an_optional_argument_that_is_left_out_is_an_empty_text_and_a_note
     asked = invocation(config)
     tool = replace(asked.tool, parameters={"type": "object", "properties": properties})
     checked = await Mock().checked("s", tool, ARGUMENTS)
-    assert [one.kind for one in checked.problems] == ["note"] * bool(noted)
-    assert noted in "".join(one.message for one in checked.problems)
+    assert [problem.kind for problem in checked.problems] == ["note"] * bool(noted)
+    assert noted in "".join(problem.message for problem in checked.problems)
     assert (await Mock().run(replace(asked, tool=tool), lambda *_: None)).text == text
     for unsound in ("{", "[1]", ""):
         assert (await Mock().checked("s", tool, unsound)).problems == ()
@@ -123,18 +123,18 @@ async def test_error() -> None:
 
 
 async def test_delay_tells_its_progress() -> None:
-    told: list[tuple[str, float | None]] = []
-    await Mock().run(invocation({"result": 1, "delay_s": 0.05}), lambda *said: told.append(said))
-    assert [fraction for _, fraction in told] == [step / 10 for step in range(10)]
-    assert told[5][0] == "0.0 of 0.05 s"
+    rows: list[tuple[str, float | None]] = []
+    await Mock().run(invocation({"result": 1, "delay_s": 0.05}), lambda *text: rows.append(text))
+    assert [fraction for _, fraction in rows] == [step / 10 for step in range(10)]
+    assert rows[5][0] == "0.0 of 0.05 s"
 
 
 def call(config: dict[str, Any], arguments: str = ARGUMENTS, **more: Any) -> Invocation:
     return replace(invocation(config), arguments=arguments, **more)
 
 
-async def answer(one: Mock, asked: Invocation) -> str:
-    return (await one.run(asked, lambda *_: None)).text
+async def answer(mock: Mock, asked: Invocation) -> str:
+    return (await mock.run(asked, lambda *_: None)).text
 
 
 @pytest.mark.parametrize(
@@ -146,28 +146,28 @@ async def answer(one: Mock, asked: Invocation) -> str:
     ],
 )
 async def test_a_sequence(config: dict[str, Any], texts: list[str]) -> None:
-    one = Mock()
+    mock = Mock()
     for place, text in enumerate(texts):
-        assert await answer(one, call(config, call=f"{place}.0")) == text
+        assert await answer(mock, call(config, call=f"{place}.0")) == text
 
 
 async def test_a_sequence_is_a_sessions_own_and_the_same_call_stays() -> None:
-    one = Mock()
-    assert await answer(one, call(SEQUENCE, call="1.0")) == "one"
-    assert await answer(one, call(SEQUENCE, call="1.1")) == "1.50"
-    assert await answer(one, call(SEQUENCE, call="1.0", attempt=2)) == "one"
-    assert await answer(one, call(SEQUENCE, call="1.0", session="other")) == "one"
+    mock = Mock()
+    assert await answer(mock, call(SEQUENCE, call="1.0")) == "one"
+    assert await answer(mock, call(SEQUENCE, call="1.1")) == "1.50"
+    assert await answer(mock, call(SEQUENCE, call="1.0", attempt=2)) == "one"
+    assert await answer(mock, call(SEQUENCE, call="1.0", session="other")) == "one"
     tool = replace(call(SEQUENCE).tool, name="another")
-    assert await answer(one, call(SEQUENCE, call="1.2", tool=tool)) == "one"
+    assert await answer(mock, call(SEQUENCE, call="1.2", tool=tool)) == "one"
 
 
 async def test_old_sessions_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mock, "_MOST_SESSIONS", 2)
-    one = Mock()
+    item = Mock()
     for session in ("a", "b", "a", "c"):
-        await one.run(call(SEQUENCE, session=session, call=session), lambda *_: None)
-    assert await answer(one, call(SEQUENCE, session="a", call="2")) == "1.50"
-    assert await answer(one, call(SEQUENCE, session="b", call="2")) == "one"
+        await item.run(call(SEQUENCE, session=session, call=session), lambda *_: None)
+    assert await answer(item, call(SEQUENCE, session="a", call="2")) == "1.50"
+    assert await answer(item, call(SEQUENCE, session="b", call="2")) == "one"
 
 
 @pytest.mark.parametrize(

@@ -57,14 +57,14 @@ async def run(call: Invocation, report: Callable[..., None] = lambda *_: None) -
 
 def alive(folder: Path) -> list[int]:
     """The processes that have `folder` as their working folder."""
-    found = []
+    results = []
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdigit() and os.readlink(entry / "cwd") == str(folder):
-                found.append(int(entry.name))
+                results.append(int(entry.name))
         except OSError:
             continue
-    return found
+    return results
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ async def test_result(folder: Path, function: str, arguments: str, text: str) ->
 
 
 @pytest.mark.parametrize(
-    ("function", "arguments", "said"),
+    ("function", "arguments", "messages"),
     rest_slow(
         [
             ("raiser", "{}", ["LookupError: nothing", ', in raiser: raise LookupError("']),
@@ -115,11 +115,11 @@ async def test_result(folder: Path, function: str, arguments: str, text: str) ->
     ),
 )
 async def test_failure_is_a_result(
-    folder: Path, function: str, arguments: str, said: list[str]
+    folder: Path, function: str, arguments: str, messages: list[str]
 ) -> None:
     result = await run(invocation(folder, function, arguments))
     assert (result.is_error, result.kind) == (True, "failed")
-    for piece in said:
+    for piece in messages:
         assert piece in result.text
     assert alive(folder) == []
 
@@ -202,11 +202,11 @@ async def test_a_tool_that_imports_its_own_playground_gets_it(folder: Path) -> N
 
 
 async def test_prints_are_progress_and_not_the_result(folder: Path) -> None:
-    told: list[tuple[str, float | None, str]] = []
-    result = await run(invocation(folder, "chatty"), lambda *said: told.append(said))
+    rows: list[tuple[str, float | None, str]] = []
+    result = await run(invocation(folder, "chatty"), lambda *lines: rows.append(lines))
     assert result.text == "done"
-    printed = "".join(output for _, _, output in told)
-    assert told[-1][1] == 1.0
+    printed = "".join(output for _, _, output in rows)
+    assert rows[-1][1] == 1.0
     assert "first" in printed
 
 
@@ -221,10 +221,10 @@ async def test_a_parameter_of_the_model_called_report(folder: Path) -> None:
     "function", rest_slow(["endless", "orphan", "storm", "sleeper", "guard_stopper"])
 )
 async def test_time_out_ends_it_with_all_it_started(folder: Path, function: str) -> None:
-    told: list[str] = []
+    outputs: list[str] = []
     call = invocation(folder, function, timeout_s=TAKEN_S)
-    result = await run(call, over_once(call, "ready", told.append))
-    assert told == ["ready"], result
+    result = await run(call, over_once(call, "ready", outputs.append))
+    assert outputs == ["ready"], result
     assert (result.is_error, result.kind) == (True, "timeout")
     assert alive(folder) == []
 
@@ -280,11 +280,11 @@ async def test_cancelled_before_it_began(folder: Path) -> None:
     [("flood", "{}"), ("quiet_flood", "{}"), ("large", '{"size": 100001}')],
 )
 async def test_output_is_capped(folder: Path, function: str, arguments: str) -> None:
-    told: list[str] = []
+    outputs: list[str] = []
     call = invocation(folder, function, arguments)
-    result = await run(call, lambda text, _, output: told.append(text + output))
+    result = await run(call, lambda text, _, output: outputs.append(text + output))
     assert (result.is_error, result.kind) == (True, "too_large")
-    assert sum(map(len, told)) <= 110_000
+    assert sum(map(len, outputs)) <= 110_000
     assert alive(folder) == []
 
 
@@ -307,10 +307,10 @@ def works(interpreter: str) -> bool:
 
 @pytest.mark.parametrize("version", rest_slow(["3.8", "3.9", "3.10", "3.12", "3.13", "3.14"]))
 async def test_other_interpreters(folder: Path, version: str) -> None:
-    found = shutil.which(f"python{version}")
-    if found is None or not works(found):
+    match = shutil.which(f"python{version}")
+    if match is None or not works(match):
         pytest.skip(f"no Python {version} here")
-    result = await run(invocation(folder, "fine", '{"city": "x"}', interpreter=found))
+    result = await run(invocation(folder, "fine", '{"city": "x"}', interpreter=match))
     assert result.text == "x in celsius"
 
 

@@ -164,7 +164,7 @@ class Session:
 
     async def run(self, call: Invocation, report: Callable[..., None] | None = None) -> ToolResult:
         def told(text: str, fraction: float | None, output: str = "") -> None:
-            self.told += [one for one in (text, output) if one]
+            self.told += [text for text in (text, output) if text]
 
         with anyio.fail_after(30):
             return await self.executors.run(call, report or told)
@@ -186,9 +186,9 @@ async def session(tmp_path: Path) -> AsyncIterator[Session]:
     """Whatever a test did, nothing is left once the executors are closed."""
     (tmp_path / "tools.py").write_text(TOOLS)
     (tmp_path / "helper.py").write_text("VALUE = 'old'\n")
-    made, descriptors = Session(tmp_path), open_descriptors()
-    yield made
-    await made.executors.close()
+    session, descriptors = Session(tmp_path), open_descriptors()
+    yield session
+    await session.executors.close()
     assert alive(tmp_path) == []
     await wait_until(
         lambda: open_descriptors() <= descriptors
@@ -217,7 +217,7 @@ async def test_turned_off_each_call_has_its_own(session: Session) -> None:
     call = session.invocation("add")
     call = replace(call, tool=replace(call.tool, config={**call.tool.config, "keep": False}))
     results = [json.loads((await session.run(call)).text) for _ in range(2)]
-    assert [one[1] for one in results] == [1, 1]
+    assert [result[1] for result in results] == [1, 1]
     assert results[0][0] != results[1][0]
     assert alive(session.folder) == []
 
@@ -225,7 +225,7 @@ async def test_turned_off_each_call_has_its_own(session: Session) -> None:
 async def test_the_card_says_so(session: Session) -> None:
     tool = session.invocation("add").tool
     checked = await session.executors.checked("s", tool, "{}")
-    assert [one.kind for one in checked.problems] == ["note"]
+    assert [problem.kind for problem in checked.problems] == ["note"]
     assert "State is kept between calls" in checked.problems[0].message
     for config in ({**tool.config, "keep": False}, {"code": "def t(): ..."}):
         assert (
@@ -234,16 +234,16 @@ async def test_the_card_says_so(session: Session) -> None:
 
 
 async def test_typed_code_is_never_kept(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept: list[bool] = []
+    flags: list[bool] = []
 
     async def run(call: Invocation, report: Any, in_child: Any) -> ToolResult:
-        kept.append(in_child is not executor.run_in_child)
+        flags.append(in_child is not executor.run_in_child)
         return ToolResult()
 
     monkeypatch.setattr(executor, "run_typed_code", run)
     call = session.invocation("add")
     await session.run(replace(call, tool=replace(call.tool, config={"code": "def t(): ..."})))
-    assert kept == [False]
+    assert flags == [False]
 
 
 @pytest.mark.parametrize("what", ["tools.py", "helper.py"])
@@ -294,16 +294,16 @@ async def test_another_file_than_the_one_decided_on_is_not_run(session: Session)
 
 async def test_a_process_that_died_between_calls_costs_no_call(session: Session) -> None:
     first = await session.call("add")
-    kept = session.executors.by_kind["python"]
-    assert isinstance(kept, Python)
-    (one,) = kept._kept.values()
-    assert one.worker is not None
+    executor = session.executors.by_kind["python"]
+    assert isinstance(executor, Python)
+    (item,) = executor._kept.values()
+    assert item.worker is not None
     for pid in alive(session.folder):
         with suppress(ProcessLookupError):  # all end with the first
             os.kill(pid, signal.SIGKILL)
     with anyio.fail_after(20):
-        await asyncio.wait([one.worker.ended])
-        while kept._kept or kept._ending:  # nothing is held of it
+        await asyncio.wait([item.worker.ended])
+        while executor._kept or executor._ending:  # nothing is held of it
             await asyncio.sleep(0)
     assert (await session.call("add"))[1] == 1
     assert first[1] == 1
@@ -368,12 +368,12 @@ async def test_an_answer_is_that_of_its_own_call(session: Session) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "message"),
     rest_slow([("dumb", "Dumb: (it has no text)"), ("stdout", "stdout"), ("loop", "loop")]),
 )
-async def test_what_a_tool_breaks_does_not_end_it(session: Session, how: str, said: str) -> None:
+async def test_what_a_tool_breaks_does_not_end_it(session: Session, how: str, message: str) -> None:
     pid = await session.call("connected")
-    assert (await session.run(session.invocation("odd", how=how))).text.startswith(said)
+    assert (await session.run(session.invocation("odd", how=how))).text.startswith(message)
     assert await session.call("connected") == pid
 
 

@@ -99,7 +99,7 @@ async def test_an_image() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "messages"),
     rest_slow(
         [
             (
@@ -133,10 +133,10 @@ async def test_an_image() -> None:
         5,
     ),
 )
-async def test_failure_is_a_result(code: str, said: list[str]) -> None:
+async def test_failure_is_a_result(code: str, messages: list[str]) -> None:
     result = await run(invocation(code))
     assert (result.is_error, result.kind) == (True, "failed"), result
-    for piece in said:
+    for piece in messages:
         assert piece in result.text
     await none_left()
 
@@ -176,11 +176,11 @@ async def test_cancellation_ends_it() -> None:
 
 
 async def test_prints_are_shown() -> None:
-    told: list[str] = []
+    outputs: list[str] = []
     code = "def t():\n    print('one')\n    print('two', 2)\n    return 'done'"
-    result = await run(invocation(code), lambda text, _, output="": told.append(output))
+    result = await run(invocation(code), lambda text, _, output="": outputs.append(output))
     assert result.text == "done"
-    assert "".join(told) == "one\ntwo 2\n"
+    assert "".join(outputs) == "one\ntwo 2\n"
 
 
 @pytest.mark.parametrize(
@@ -196,10 +196,10 @@ async def test_prints_are_shown() -> None:
     ),
 )
 async def test_output_is_capped(code: str) -> None:
-    told: list[str] = []
-    result = await run(invocation(code), lambda text, _, output="": told.append(output))
+    outputs: list[str] = []
+    result = await run(invocation(code), lambda text, _, output="": outputs.append(output))
     assert (result.is_error, result.kind) == (True, "too_large")
-    assert sum(map(len, told)) <= 6_000
+    assert sum(map(len, outputs)) <= 6_000
 
 
 @pytest.mark.slow

@@ -226,25 +226,25 @@ async def test_so_many_run_at_once_and_the_others_wait() -> None:
         async def checked(self, session: str, tool: Tool, arguments: str) -> CallCheck:
             return CallCheck()
 
-    full, go_on, told = asyncio.Event(), asyncio.Event(), list[str]()
-    one = Counting()
-    all_of_them = run_with_limits.Executors({"http": one, "mock": Mock()})
+    full, go_on, outputs = asyncio.Event(), asyncio.Event(), list[str]()
+    counting = Counting()
+    all_of_them = run_with_limits.Executors({"http": counting, "mock": Mock()})
     calls = [
         asyncio.create_task(
-            all_of_them.run(invocation("http", {}), lambda text, *_: told.append(text))
+            all_of_them.run(invocation("http", {}), lambda text, *_: outputs.append(text))
         )
         for _ in range(run_with_limits.AT_ONCE + 2)
     ]
     with anyio.fail_after(20):
         await full.wait()
-        assert len(told) == 2
-        assert "Waiting for its turn" in told[0]
+        assert len(outputs) == 2
+        assert "Waiting for its turn" in outputs[0]
         mocked = await all_of_them.run(invocation("mock", {"result": "at once"}), ignore)
         assert mocked.text == "at once"
         calls[-1].cancel()
         await asyncio.wait({calls[-1]})
         go_on.set()
         results = await asyncio.gather(*calls[:-1])
-        assert told[2:] == [""]  # it runs, and waits no more
+        assert outputs[2:] == [""]  # it runs, and waits no more
     assert [result.text for result in results] == ["done"] * (run_with_limits.AT_ONCE + 1)
-    assert one.most == run_with_limits.AT_ONCE
+    assert counting.most == run_with_limits.AT_ONCE

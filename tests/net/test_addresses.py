@@ -198,14 +198,14 @@ async def test_no_more_addresses_than_are_worth_a_try() -> None:
 
 
 async def test_the_sentence_says_what_to_do() -> None:
-    for url, said in [
+    for url, message in [
         ("http://127.0.0.1", MAY_REACH),
         ("http://evil.example", MAY_REACH),
         ("http://localhost", MAY_REACH),
         ("http://169.254.169.254", "Name a public host"),
         ("http://127.1", "unusual notation"),
     ]:
-        with pytest.raises(Refused, match=said):
+        with pytest.raises(Refused, match=message):
             await checked_address(url, private=False, resolve=Resolver())
 
 

@@ -106,11 +106,11 @@ async def serving(play: Play | bytes) -> AsyncIterator[Server]:
         writer.write(play)
         await writer.drain()
 
-    one = Server(say if isinstance(play, bytes) else play)
-    server = await asyncio.start_server(one.serve, "127.0.0.1", 0)
-    one.port = server.sockets[0].getsockname()[1]
+    item = Server(say if isinstance(play, bytes) else play)
+    server = await asyncio.start_server(item.serve, "127.0.0.1", 0)
+    item.port = server.sockets[0].getsockname()[1]
     try:
-        yield one
+        yield item
     finally:
         server.close()
 
@@ -121,8 +121,11 @@ async def opened(
 ) -> AsyncIterator[ProviderResponse]:
     net = HttpClient()
     try:
-        async with asyncio.timeout(100), net.open("POST", url, headers or {}, b"{}", limits) as one:
-            yield one
+        async with (
+            asyncio.timeout(100),
+            net.open("POST", url, headers or {}, b"{}", limits) as response,
+        ):
+            yield response
     finally:
         await net.aclose()
 
@@ -248,9 +251,9 @@ async def test_requests_that_begin_together_take_a_connection_each_at_their_firs
 
 
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    with socket.socket() as item:
+        item.bind(("127.0.0.1", 0))
+        return int(item.getsockname()[1])
 
 
 async def test_a_refused_port_and_an_unknown_name_are_told_apart(
@@ -560,12 +563,12 @@ async def test_a_half_open_connection_is_left(kind: str, monkeypatch: pytest.Mon
 async def test_others_go_on_while_the_way_out_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """The library and the certificates take tens of milliseconds; of two first requests one way
     out is kept."""
-    on, make, made = Event(), HttpClient._new_client, []
+    on, make, items = Event(), HttpClient._new_client, []
 
     def slow(net: HttpClient, *rest: Any) -> Any:
         assert on.wait(20)
-        made.append(make(net, *rest))
-        return made[-1]
+        items.append(make(net, *rest))
+        return items[-1]
 
     monkeypatch.setattr(HttpClient, "_new_client", slow)
     async with closing_net() as net:
@@ -574,8 +577,8 @@ async def test_others_go_on_while_the_way_out_is_made(monkeypatch: pytest.Monkey
         on.set()
         clients = await asyncio.gather(*first)
         assert clients[0] is clients[1]
-        assert len(made) == 2
-        for client in made:
+        assert len(items) == 2
+        for client in items:
             await client.aclose()
 
 

@@ -14,13 +14,13 @@ mask = Redactor([KEY]).redact_text
 @pytest.mark.parametrize("before", [0, MOST_QUOTED - 5, MOST_QUOTED + 5])
 def test_no_part_of_a_key_is_left(before: int) -> None:
     place = "x" * before + KEY
-    said = NetworkError(
+    message = NetworkError(
         "redirect", f"It redirects to {place}; not followed.", quoted=place
     ).sentence(mask)
-    assert KEY[:4] not in said
-    assert said.startswith("It redirects to ")
-    assert said.endswith("; not followed.")
-    assert len(said) < MOST_QUOTED + 50
+    assert KEY[:4] not in message
+    assert message.startswith("It redirects to ")
+    assert message.endswith("; not followed.")
+    assert len(message) < MOST_QUOTED + 50
 
 
 def test_what_the_answer_said_of_itself() -> None:

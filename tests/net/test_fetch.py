@@ -41,14 +41,14 @@ async def test_the_name_stays_and_the_checked_address_is_contacted() -> None:
         asked.append(host)
         return ["127.0.0.1"] if len(asked) == 1 else ["127.0.0.2"]
 
-    told: list[tuple[int, int | None]] = []
+    rows: list[tuple[int, int | None]] = []
     async with serving(answered(b"hello", "X-One: 1")) as server:
         url = f"http://tools.example:{server.port}/a%2Fb?c=%20"
-        fetched = await get(url, resolve=once, report=lambda *said: told.append(said))
+        fetched = await get(url, resolve=once, report=lambda *text: rows.append(text))
     assert asked == ["tools.example"]
     assert (fetched.status, fetched.body, fetched.headers["x-one"]) == (200, b"hello", "1")
     assert fetched.url == url
-    assert told == [(5, 5)]
+    assert rows == [(5, 5)]
     [request] = server.seen
     assert request.startswith(b"GET /a%2Fb?c=%20 HTTP/1.1\r\n")
     lower = request.lower()
@@ -76,8 +76,10 @@ async def test_no_such_address(url: str) -> None:
 async def test_a_redirect_is_an_answer_and_leads_nowhere() -> None:
     async with serving(answered(b"")) as trap:
         location = f"Location: http://127.0.0.1:{trap.port}/"
-        async with serving(answered(b"", location, "Set-Cookie: a=b", status="302 Found")) as one:
-            fetched = await get(f"http://tools.example:{one.port}")
+        async with serving(
+            answered(b"", location, "Set-Cookie: a=b", status="302 Found")
+        ) as server:
+            fetched = await get(f"http://tools.example:{server.port}")
     assert (fetched.status, trap.seen) == (302, [])
 
 
@@ -140,9 +142,9 @@ async def test_time_is_up() -> None:
 
 
 async def test_nobody_there() -> None:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
+    with socket.socket() as item:
+        item.bind(("127.0.0.1", 0))
+        port = item.getsockname()[1]
     with pytest.raises(NetworkError, match="connection was refused"):
         await get(f"http://tools.example:{port}")
 

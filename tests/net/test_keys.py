@@ -187,15 +187,15 @@ def test_a_profile_gets_its_key_at_its_own_place_and_at_no_other() -> None:
         "OLLAMA_HOST": "http://127.0.0.1:11434",
     }
     keys = Keys(environment)
-    for one in profiles(environment):
-        assert not one.key_name or one.key_name in DEFAULT_ORIGINS, one.name
-        if one.simulated or not one.key_name:
+    for profile in profiles(environment):
+        assert not profile.key_name or profile.key_name in DEFAULT_ORIGINS, profile.name
+        if profile.simulated or not profile.key_name:
             continue
-        assert keys.missing(one) == ""
-        assert str(keys.key_for(one)).startswith("canary-of-"), one.name
-        for elsewhere in ("https://evil.example/v1", f"{one.base_url[:12]}.evil.example", ""):
-            moved = replace(one, base_url=elsewhere)
-            assert keys.key_for(moved) is None, one.name
+        assert keys.missing(profile) == ""
+        assert str(keys.key_for(profile)).startswith("canary-of-"), profile.name
+        for elsewhere in ("https://evil.example/v1", f"{profile.base_url[:12]}.evil.example", ""):
+            moved = replace(profile, base_url=elsewhere)
+            assert keys.key_for(moved) is None, profile.name
             assert keys.missing(moved) != ""
 
 
@@ -274,7 +274,7 @@ def test_a_key_for_the_header_of_a_tool(name: str, url: str, value: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "url", "said"),
+    ("name", "url", "message"),
     [
         ("OPENAI_API_KEY", "https://evil.example/", "does not belong to https://evil.example"),
         ("OPENAI_API_KEY", "http://api.openai.com/", "does not belong to http://api.openai.com"),
@@ -291,8 +291,8 @@ def test_a_key_for_the_header_of_a_tool(name: str, url: str, value: str) -> None
         ("TEAM_TOKEN", "nowhere", "Invalid URL"),
     ],
 )
-def test_a_key_that_no_tool_gets(name: str, url: str, said: str) -> None:
-    with pytest.raises(BadInput, match=said) as caught:
+def test_a_key_that_no_tool_gets(name: str, url: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message) as caught:
         of_tools().for_tool(name, url)
     assert "of openai" not in str(caught.value)
 

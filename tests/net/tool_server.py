@@ -37,11 +37,11 @@ class Server:
 
 @asynccontextmanager
 async def serving(answer: Any) -> AsyncIterator[Server]:
-    one = Server(answer)
-    server = await asyncio.start_server(one.serve, "127.0.0.1", 0)
-    one.port = server.sockets[0].getsockname()[1]
+    item = Server(answer)
+    server = await asyncio.start_server(item.serve, "127.0.0.1", 0)
+    item.port = server.sockets[0].getsockname()[1]
     try:
-        yield one
+        yield item
     finally:
         server.close()
 

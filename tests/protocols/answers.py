@@ -51,12 +51,12 @@ def call(nth: int, **more: Any) -> AnswerPart:
     return AnswerPart("call", json.dumps(arguments), f"tool{nth}")
 
 
-def text(said: str) -> AnswerPart:
-    return AnswerPart("text", said)
+def text(message: str) -> AnswerPart:
+    return AnswerPart("text", message)
 
 
-def thinking(said: str) -> AnswerPart:
-    return AnswerPart("thinking", said)
+def thinking(message: str) -> AnswerPart:
+    return AnswerPart("thinking", message)
 
 
 def body(protocol: str, parts: Sequence[AnswerPart], *, streamed: bool = True) -> bytes:
@@ -122,9 +122,9 @@ def _block(part: AnswerPart, *, whole: bool) -> dict[str, Any]:
         case "text":
             return {"type": "text", "text": part.text if whole else ""}
         case "thinking":
-            said = part.text if whole else ""
+            message = part.text if whole else ""
             signature = part.signature if whole else ""
-            return {"type": "thinking", "thinking": said, "signature": signature}
+            return {"type": "thinking", "thinking": message, "signature": signature}
         case "call":
             given = json.loads(part.text) if whole else {}
             return {"type": "tool_use", "id": part.id, "name": part.name, "input": given}
@@ -173,7 +173,7 @@ def _chat(parts: Sequence[AnswerPart], streamed: bool) -> Any:
                 fragments += [
                     {"index": index, "function": {"arguments": piece}} for piece in part.pieces
                 ]
-                values += [chunk({"tool_calls": [one]}, **head) for one in fragments]
+                values += [chunk({"tool_calls": [fragment]}, **head) for fragment in fragments]
     values.append(chunk({}, reason, **head))
     closing = {"id": "c1", "object": "chat.completion.chunk", "choices": [], "usage": usage, **head}
     return [*values, closing, "[DONE]"]
@@ -316,22 +316,22 @@ def _ollama(parts: Sequence[AnswerPart], streamed: bool) -> Any:
     head = {"model": "m", "created_at": "2026-01-01T00:00:00Z"}
     counts = {"done": True, "done_reason": "stop", "prompt_eval_count": 3, "eval_count": 9}
     calls = [part for part in parts if part.kind == "call"]
-    made = [_ollama_call(nth, part) for nth, part in enumerate(calls)]
+    items = [_ollama_call(nth, part) for nth, part in enumerate(calls)]
     if not streamed:
         message: dict[str, Any] = {"role": "assistant", "content": _joined(parts, "text")}
         if thoughts := _joined(parts, "thinking"):
             message["thinking"] = thoughts
-        if made:
-            message["tool_calls"] = made
+        if items:
+            message["tool_calls"] = items
         return json.dumps({**head, "message": message, **counts}).encode()
     values = []
     for part in parts:
-        said: dict[str, Any] = {"content": part.text if part.kind == "text" else ""}
+        answer: dict[str, Any] = {"content": part.text if part.kind == "text" else ""}
         if part.kind == "thinking":
-            said["thinking"] = part.text
+            answer["thinking"] = part.text
         elif part.kind == "call":
-            said["tool_calls"] = [made[calls.index(part)]]
-        values.append({**head, "message": {"role": "assistant", **said}, "done": False})
+            answer["tool_calls"] = [items[calls.index(part)]]
+        values.append({**head, "message": {"role": "assistant", **answer}, "done": False})
     return [*values, {**head, "message": {"role": "assistant", "content": ""}, **counts}]
 
 

@@ -39,8 +39,8 @@ def line(message: Any, **more: Any) -> dict[str, Any]:
 
 def lines(*values: Any) -> bytes:
     """JSON Lines with these values; a text stands as it is."""
-    said = (value if isinstance(value, str) else json.dumps(value) for value in values)
-    return "".join(f"{one}\n" for one in said).encode("utf-8")
+    generator = (value if isinstance(value, str) else json.dumps(value) for value in values)
+    return "".join(f"{text}\n" for text in generator).encode("utf-8")
 
 
 def chunk(delta: Any = None, reason: Any = None, **more: Any) -> dict[str, Any]:
@@ -140,8 +140,8 @@ def obey_the_grammar(events: list[Spanned], size: int) -> None:
                 ended.add(index)
             case ResponseEnded() | ResponseFailed():
                 over = True
-            case Warned(code=code, message=said):
+            case Warned(code=code, message=message):
                 assert code
-                assert said
+                assert message
     assert over, "an end, whatever the bytes were"
     assert ended == pieces.keys(), "every part that was started is ended"

@@ -13,8 +13,8 @@ def event(*parts: Any, reason: Any = None, **more: Any) -> dict[str, Any]:
     return {"candidates": [candidate], "modelVersion": "gemini-3-x", **more}
 
 
-def text(said: str, **more: Any) -> dict[str, Any]:
-    return {"text": said, **more}
+def text(message: str, **more: Any) -> dict[str, Any]:
+    return {"text": message, **more}
 
 
 def call(name: str = "f", *, signature: str = "", **more: Any) -> dict[str, Any]:

@@ -52,13 +52,13 @@ def call(arguments: Any = "{}", call_id: str = "call_1", **more: Any) -> dict[st
 def message(*content: dict[str, Any] | str, **more: Any) -> dict[str, Any]:
     """A message; a text stands for a piece of output text."""
     pieces = [
-        {"type": "output_text", "annotations": [], "text": one} if isinstance(one, str) else one
-        for one in content
+        {"type": "output_text", "annotations": [], "text": data} if isinstance(data, str) else data
+        for data in content
     ]
     head = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
     return {**head, "content": pieces, **more}
 
 
 def reasoning(*texts: str, **more: Any) -> dict[str, Any]:
-    pieces = [{"type": "summary_text", "text": one} for one in texts]
+    pieces = [{"type": "summary_text", "text": text} for text in texts]
     return {"type": "reasoning", "id": "rs_1", "summary": pieces, **more}

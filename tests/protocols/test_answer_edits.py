@@ -45,21 +45,23 @@ FAULTS = ("none", "crlf", "comments", "cut")
 
 
 def sets_of_calls() -> list[tuple[int, ...]]:
-    return [taken for size in (1, 2, 3) for taken in combinations(range(3), size)]
+    return [combination for size in (1, 2, 3) for combination in combinations(range(3), size)]
 
 
-def edits_of(parts: Sequence[AnswerPart], taken: Sequence[int]) -> dict[int, Edit]:
+def edits_of(parts: Sequence[AnswerPart], accepted: Sequence[int]) -> dict[int, Edit]:
     """Take these calls out, counted from 0."""
     places = [place for place, part in enumerate(parts) if part.kind == "call"]
-    return {places[nth]: TakeOut(f"No {nth}.") for nth in taken}
+    return {places[nth]: TakeOut(f"No {nth}.") for nth in accepted}
 
 
-def without(protocol: str, parts: Sequence[AnswerPart], taken: Sequence[int]) -> list[AnswerPart]:
+def without(
+    protocol: str, parts: Sequence[AnswerPart], accepted: Sequence[int]
+) -> list[AnswerPart]:
     """What is left, and the reasons behind it."""
-    left = [part for part in parts if part not in [CALLS[nth] for nth in taken]]
-    said = "\n\n".join(f"No {nth}." for nth in taken)
+    left = [part for part in parts if part not in [CALLS[nth] for nth in accepted]]
+    message = "\n\n".join(f"No {nth}." for nth in accepted)
     has_text = protocol in JOINS and any(part.kind == "text" for part in parts)
-    return [*left, text(f"\n\n{said}" if has_text else said)]
+    return [*left, text(f"\n\n{message}" if has_text else message)]
 
 
 def values_of(data: bytes) -> list[Any]:
@@ -79,16 +81,16 @@ def test_an_answer_without_calls_is_one_that_never_had_them(
 ) -> None:
     parts = ANSWERS[name]
     data = body(protocol, parts, streamed=streamed)
-    for taken in sets_of_calls():
-        new = edit_answer(protocol, data, edits_of(parts, taken))
-        expected = body(protocol, without(protocol, parts, taken), streamed=streamed)
+    for sets_of_call in sets_of_calls():
+        new = edit_answer(protocol, data, edits_of(parts, sets_of_call))
+        expected = body(protocol, without(protocol, parts, sets_of_call), streamed=streamed)
         assert events_of(protocol, new) == events_of(protocol, expected)
         if protocol == "gemini":  # a text may share a frame, and no frame may be without content
             contents = [value["candidates"][0]["content"] for value in values_of(new)]
             assert all(content["parts"] for content in contents)
         else:
             assert values_of(new) == values_of(expected)
-        for nth in taken:
+        for nth in sets_of_call:
             assert not [word for word in CALLS[nth].words if word in new]
             assert CALLS[nth].signature.encode() not in new
 
@@ -107,11 +109,11 @@ def joined(
         last = last.replace(b'"%s1"' % name, b'"%s2"' % name)
     new = join_answers(protocol, edited, last, passed=passed)
     assert new.startswith(first[:passed])
-    said = [part for part in parts if part.kind != "call"]
+    answer_parts = [part for part in parts if part.kind != "call"]
     gone_on = [part for part in more if part.kind != "thinking"]
     if protocol in JOINS and any(part.kind == "text" for part in parts):
         gone_on = [replace(p, text=f"\n\n{p.text}") if p.kind == "text" else p for p in gone_on]
-    plain = body(protocol, [*said, *gone_on], streamed=streamed)
+    plain = body(protocol, [*answer_parts, *gone_on], streamed=streamed)
     counted = re.sub(rb'(_tokens|candidatesTokenCount|"eval_count)": 9', rb'\1": 18', plain)
     counted = re.sub(rb'(_tokens|totalTokenCount)": 12', rb'\1": 21', counted)
     return new, counted
@@ -125,8 +127,8 @@ def test_what_an_answer_goes_on_with_is_part_of_it(
     for more in GONE_ON:
         new, plain = joined(protocol, ANSWERS[name], more, streamed)
         events, expected = events_of(protocol, new), events_of(protocol, plain)
-        said = [(kind, part.text.split(), part.name) for kind, part in parts_of(events)]
-        assert said == [(kind, p.text.split(), p.name) for kind, p in parts_of(expected)]
+        rows = [(kind, part.text.split(), part.name) for kind, part in parts_of(events)]
+        assert rows == [(kind, p.text.split(), p.name) for kind, p in parts_of(expected)]
         end, wanted = end_of(events), end_of(expected)
         assert isinstance(end, ResponseEnded)
         assert isinstance(wanted, ResponseEnded)
@@ -172,11 +174,11 @@ def test_what_leaves_before_the_calls_is_as_it_came(protocol: str) -> None:
     parts = ANSWERS["all kinds"]
     data = body(protocol, parts)
     split = BeforeCalls(protocol).add(data)
-    assert not [word for one in CALLS for word in one.words if word in data[:split]]
+    assert not [word for call in CALLS for word in call.words if word in data[:split]]
     assert b"Hello." in data[:split]
     assert data[:split].endswith(b"\n")
-    for taken in sets_of_calls():
-        assert edit_answer(protocol, data, edits_of(parts, taken))[:split] == data[:split]
+    for sets_of_call in sets_of_calls():
+        assert edit_answer(protocol, data, edits_of(parts, sets_of_call))[:split] == data[:split]
     watched = BeforeCalls(protocol)
     left = [watched.add(data[nth : nth + 50]) for nth in range(0, len(data), 50)]
     assert left == sorted(left)
@@ -193,7 +195,7 @@ def test_frames_of_what_stays_keep_their_bytes_but_for_numbers(protocol: str) ->
         new = frames_of(edit_answer(protocol, data, {parts.index(CALLS[0]): edit}))
         staying = [frame for frame in new if b"tool2" in frame and b"completed" not in frame]
         assert staying
-        assert [one for one in staying if re.sub(rb"\d+", b"0", one) not in old] == []
+        assert [data for data in staying if re.sub(rb"\d+", b"0", data) not in old] == []
         first = min(nth for nth, frame in enumerate(new) if b"Hello." in frame)
         assert new[: first + 1] == frames_of(data)[: first + 1]
 
@@ -293,8 +295,8 @@ def _check(
                 expected.append((ended.name, json.loads(NEW)))
             case _ if kind == "call":
                 expected.append((ended.name, ended.text))
-    found = [
+    matches = [
         (ended.name, json.loads(ended.text) if isinstance(wanted, dict) else ended.text)
         for ended, (_, wanted) in zip(left, expected, strict=True)
     ]
-    assert found == expected
+    assert matches == expected

@@ -109,9 +109,9 @@ def of_ollama(data: bytes, streamed: bool) -> Any:
     asked: Any = {"model": "m", "messages": ASKED, "stream": streamed}
     answer = client.chat(**asked)
     pieces = [piece.model_dump() for piece in (answer if streamed else [answer])]
-    said = "".join(piece["message"]["content"] or "" for piece in pieces)
-    calls = [made for piece in pieces for made in piece["message"]["tool_calls"] or ()]
-    return said, calls, pieces[-1]["done_reason"], pieces[-1]["eval_count"]
+    message = "".join(piece["message"]["content"] or "" for piece in pieces)
+    calls = [result for piece in pieces for result in piece["message"]["tool_calls"] or ()]
+    return message, calls, pieces[-1]["done_reason"], pieces[-1]["eval_count"]
 
 
 CLIENTS: dict[str, Callable[[bytes, bool], Any]] = {
@@ -128,9 +128,9 @@ def test_the_official_package_sees_an_answer_without_the_calls(protocol: str) ->
     parts, read = ANSWERS["all kinds"], CLIENTS[protocol]
     for streamed in (True, False):
         data = body(protocol, parts, streamed=streamed)
-        for taken in ((0,), (1,), (0, 2), (0, 1, 2)):
-            new = edit_answer(protocol, data, edits_of(parts, taken))
-            plain = body(protocol, without(protocol, parts, taken), streamed=streamed)
+        for accepted in ((0,), (1,), (0, 2), (0, 1, 2)):
+            new = edit_answer(protocol, data, edits_of(parts, accepted))
+            plain = body(protocol, without(protocol, parts, accepted), streamed=streamed)
             assert read(new, streamed) == read(plain, streamed)
 
 
@@ -145,7 +145,7 @@ def test_the_official_package_sees_one_answer_of_two(protocol: str) -> None:
                 seen = read(new, streamed)
                 assert seen == read(plain, streamed)
                 shown = json.dumps(seen, default=str).encode()
-                assert not [word for made in CALLS for word in made.words if word in shown]
+                assert not [word for call in CALLS for word in call.words if word in shown]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -186,10 +186,15 @@ def cases() -> Iterator[dict[str, Any]]:
         for streamed in (True, False):
             data = body(protocol, parts, streamed=streamed)
             about = {"protocol": protocol, "streamed": streamed}
-            for taken in sets_of_calls():
-                edited = edit_answer(protocol, data, edits_of(parts, taken))
-                plain = body(protocol, without(protocol, parts, taken), streamed=streamed)
-                yield {**about, "name": f"{protocol} {taken}", "edited": edited, "plain": plain}
+            for sets_of_call in sets_of_calls():
+                edited = edit_answer(protocol, data, edits_of(parts, sets_of_call))
+                plain = body(protocol, without(protocol, parts, sets_of_call), streamed=streamed)
+                yield {
+                    **about,
+                    "name": f"{protocol} {sets_of_call}",
+                    "edited": edited,
+                    "plain": plain,
+                }
         data = body(protocol, parts)
         events = spanned(protocol, data)
         split = BeforeCalls(protocol).add(data)

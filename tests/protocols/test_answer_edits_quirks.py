@@ -112,7 +112,7 @@ def edited(protocol: str, data: bytes, edits: Mapping[int, Edit]) -> list[tuple[
 
 
 def two(*fragments: Any) -> bytes:
-    return sse(ROLE, *(calls(one) for one in fragments), chunk({}, "tool_calls"), DONE)
+    return sse(ROLE, *(calls(fragment) for fragment in fragments), chunk({}, "tool_calls"), DONE)
 
 
 CHATS: dict[str, bytes] = {
@@ -297,10 +297,10 @@ def test_arguments_that_gemini_streams_are_replaced_as_a_whole() -> None:
 def test_an_array_of_gemini_stays_one() -> None:
     events = [gemini.event(gemini.call(name, args={}), usageMetadata={"n": name}) for name in "fgh"]
     data = json.dumps([*events, gemini.event(gemini.text("x"), reason="STOP")], indent=1).encode()
-    for taken in ((0,), (1,), (2,), (0, 1), (0, 1, 2)):
-        new = edit_answer("gemini", data, dict.fromkeys(taken, NO))
-        assert len(json.loads(new)) == 4 - len(taken)
-        assert len(called("gemini", new)) == 3 - len(taken)
+    for accepted in ((0,), (1,), (2,), (0, 1), (0, 1, 2)):
+        new = edit_answer("gemini", data, dict.fromkeys(accepted, NO))
+        assert len(json.loads(new)) == 4 - len(accepted)
+        assert len(called("gemini", new)) == 3 - len(accepted)
 
 
 def test_what_an_emptied_frame_of_gemini_says_beside_is_said_by_the_next() -> None:
@@ -352,10 +352,10 @@ def test_a_comment_within_an_event_is_no_frame() -> None:
 
 
 def test_lines_of_ollama_that_say_more_than_a_call_stay() -> None:
-    made = [{"function": {"name": name, "arguments": {}}} for name in "fg"]
+    items = [{"function": {"name": name, "arguments": {}}} for name in "fg"]
     data = lines(
-        line({"content": "x", "tool_calls": made[:1]}),
-        line({"content": "y", "tool_calls": made[1:]}, done=True, done_reason="tool_calls"),
+        line({"content": "x", "tool_calls": items[:1]}),
+        line({"content": "y", "tool_calls": items[1:]}, done=True, done_reason="tool_calls"),
     )
     new = edit_answer("ollama", data, {1: NO, 3: NO})
     assert [value["message"]["content"] for value in values_of(new)] == ["x", "y\n\nNo."]
@@ -410,12 +410,12 @@ def waiting(protocol: str, parts: list[Any], marker: bytes) -> list[bytes]:
     """The events before anything has passed, and when all before `marker` has."""
     data = body(protocol, parts)
     state = PassedAnswer(protocol)
-    found = [state.keepalive()]
+    results = [state.keepalive()]
     state.add(data[:200])
     state.add(data[200:])
-    found.append(state.keepalive())
+    results.append(state.keepalive())
     state.pass_on(data.index(marker))
-    return [*found, state.keepalive()]
+    return [*results, state.keepalive()]
 
 
 @pytest.mark.parametrize("protocol", ["anthropic", "gemini"])
@@ -476,7 +476,10 @@ def test_calls_of_the_simulator_are_taken_out_and_edited(protocol: str, streamed
     talk = Talk(protocol)
     talk.prompt("Hi.")
     sent, asked = talk.ask()
-    blocks = (ReplyBlock("call", one.text, one.name) for one in (call(1), call(2), call(3)))
+    blocks = (
+        ReplyBlock("call", answer_part.text, answer_part.name)
+        for answer_part in (call(1), call(2), call(3))
+    )
     reply = ModelReply(
         (ReplyBlock("thinking", "Hm."), ReplyBlock("text", "Hello."), *blocks), "calls"
     )
@@ -487,12 +490,12 @@ def test_calls_of_the_simulator_are_taken_out_and_edited(protocol: str, streamed
         data = talk.end.whole(reply, asked, ids)
     parts = parts_of(events_of(protocol, data))
     places = [place for place, (kind, _) in enumerate(parts) if kind == "call"]
-    made = called(protocol, data)
-    assert len(made) == 3
+    rows = called(protocol, data)
+    assert len(rows) == 3
     for nth, place in enumerate(places):
-        assert edited(protocol, data, {place: NO}) == made[:nth] + made[nth + 1 :]
-        new = [(made[nth][0], OTHER.text)]
-        assert edited(protocol, data, {place: OTHER}) == made[:nth] + new + made[nth + 1 :]
+        assert edited(protocol, data, {place: NO}) == rows[:nth] + rows[nth + 1 :]
+        new = [(rows[nth][0], OTHER.text)]
+        assert edited(protocol, data, {place: OTHER}) == rows[:nth] + new + rows[nth + 1 :]
     assert edited(protocol, data, dict.fromkeys(places, NO)) == []
 
 
@@ -505,15 +508,17 @@ def test_recorded_calls_are_taken_out_and_edited(folder: Path) -> None:
         return
     old = parts_of(events_of(protocol, data))
     places = [place for place, (kind, _) in enumerate(old) if kind == "call"]
-    for taken in [places, *([place] for place in places)]:
-        new = edit_answer(protocol, data, dict.fromkeys(taken, NO))
-        left = [ended for place, (_, ended) in enumerate(old) if place in {*places} - {*taken}]
-        assert facts(parts_of(events_of(protocol, new))) == facts([("call", one) for one in left])
+    for accepted in [places, *([place] for place in places)]:
+        new = edit_answer(protocol, data, dict.fromkeys(accepted, NO))
+        left = [ended for place, (_, ended) in enumerate(old) if place in {*places} - {*accepted}]
+        assert facts(parts_of(events_of(protocol, new))) == facts(
+            [("call", part_ended) for part_ended in left]
+        )
     for place in places:
         new = edit_answer(protocol, data, {place: OTHER})
-        found = parts_of(events_of(protocol, new))
-        assert found[place][1].text == OTHER.text
-        assert found[:place] + found[place + 1 :] == old[:place] + old[place + 1 :]
+        matches = parts_of(events_of(protocol, new))
+        assert matches[place][1].text == OTHER.text
+        assert matches[:place] + matches[place + 1 :] == old[:place] + old[place + 1 :]
 
 
 def facts(parts: list[tuple[str, PartEnded]]) -> list[tuple[str, str, str, bool]]:
@@ -549,9 +554,9 @@ def _shared(*values: Any) -> bytes:
 def test_a_call_beside_a_text_is_taken_out_of_items_without_their_own_index(write: Any) -> None:
     body = write(*MIXED)
     new = edit_answer("openai_responses", body, {1: NO})
-    said = parts_of(events_of("openai_responses", new))
-    assert "".join(part.text for kind, part in said if kind == "text").startswith("I look.")
-    assert not [kind for kind, _ in said if kind == "call"]
+    rows = parts_of(events_of("openai_responses", new))
+    assert "".join(part.text for kind, part in rows if kind == "text").startswith("I look.")
+    assert not [kind for kind, _ in rows if kind == "call"]
     assert b"function_call" not in new
     assert new.count(b'output_text.done"') == 2  # the message's own, and that of the reason
     assert edited("openai_responses", body, {1: OTHER}) == [("f", OTHER.text)]
@@ -564,8 +569,8 @@ def test_a_client_that_waits_is_told_of_items_without_an_index() -> None:
     passed.add(body)
     end = body.index(b"response.completed") - len('data: {"type": "')
     passed.pass_on(end)
-    (told,) = values_of(passed.keepalive())
-    (item,) = told["response"]["output"]
+    (output,) = values_of(passed.keepalive())
+    (item,) = output["response"]["output"]
     assert item["id"] == "msg_1"
 
 
@@ -584,8 +589,10 @@ def test_a_call_that_stands_in_message_and_delta_is_taken_out_of_both(streamed: 
     assert b'\\"x\\"' not in edit_answer("openai_chat", body, {index: OTHER})
     assert edited("openai_chat", body, {index: OTHER}) == [("f", OTHER.text)]
     text = "" if streamed else "I look."
-    said = [part.text for kind, part in parts_of(events_of("openai_chat", new)) if kind == "text"]
-    assert "".join(said).startswith(text)
+    messages = [
+        part.text for kind, part in parts_of(events_of("openai_chat", new)) if kind == "text"
+    ]
+    assert "".join(messages).startswith(text)
 
 
 def test_a_call_that_the_end_of_a_stream_repeats_is_edited_in_both_places() -> None:

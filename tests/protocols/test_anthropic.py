@@ -89,7 +89,7 @@ def test_input_of_a_start_keeps_its_own_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("block", "kind", "text", "kept"),
+    ("block", "kind", "text", "stored_data"),
     [
         ([TEXT, text_delta("a"), {"type": "citations_delta", "citation": {"n": 1}}], "text", "a",
          {"type": "text", "citations": [{"n": 1}]}),
@@ -117,10 +117,10 @@ def test_input_of_a_start_keeps_its_own_text() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )  # fmt: skip
-def test_blocks(block: list[Any], kind: str, text: str, kept: dict[str, Any]) -> None:
-    ((found, part),) = parts_of(events_of("anthropic", message(block)))
-    assert (found, part.text, part.complete) == (kind, text, True)
-    assert part.meta["block"] == kept
+def test_blocks(block: list[Any], kind: str, text: str, stored_data: dict[str, Any]) -> None:
+    ((match, part),) = parts_of(events_of("anthropic", message(block)))
+    assert (match, part.text, part.complete) == (kind, text, True)
+    assert part.meta["block"] == stored_data
 
 
 def test_a_whole_message_yields_the_same_parts_as_its_stream() -> None:
@@ -168,17 +168,17 @@ def test_counts_come_twice_and_the_later_hold() -> None:
 
 
 def test_what_was_cached_and_what_was_thought_is_counted() -> None:
-    told = {
+    answer = {
         "input_tokens": 1,
         "output_tokens": 9,
         "cache_read_input_tokens": 20,
         "cache_creation_input_tokens": 30,
         "output_tokens_details": {"thinking_tokens": 4},
     }
-    delta = event("message_delta", delta={"stop_reason": "end_turn"}, usage=told)
+    delta = event("message_delta", delta={"stop_reason": "end_turn"}, usage=answer)
     usage = end_of(events_of("anthropic", sse(START, delta, event("message_stop")))).usage
     assert (usage.cached_tokens, usage.cache_write_tokens, usage.reasoning_tokens) == (20, 30, 4)
-    assert usage.raw == told
+    assert usage.raw == answer
 
 
 @pytest.mark.parametrize(
@@ -196,8 +196,10 @@ def test_why_it_refused_is_told(details: Any, words: str | None) -> None:
     events = events_of(
         "anthropic", sse(START, event("message_delta", delta=delta), event("message_stop"))
     )
-    told = [one.message for one in events if isinstance(one, Warned) and one.code == "refused"]
-    assert told == ([words] if words else [])
+    lines = [
+        event.message for event in events if isinstance(event, Warned) and event.code == "refused"
+    ]
+    assert lines == ([words] if words else [])
     end = end_of(events)
     assert isinstance(end, ResponseEnded)
     assert end.reason == "refusal"
@@ -360,10 +362,10 @@ def test_a_call_of_an_abandoned_attempt_is_doubted() -> None:
     def one(id_: str) -> list[dict[str, Any]]:
         return [started(0, {**CALL, "id": id_}), grown(0, json_delta('{"x": 1}')), stopped(0)]
 
-    said = [started(0, TEXT), grown(0, text_delta("no")), stopped(0)]
+    lines = [started(0, TEXT), grown(0, text_delta("no")), stopped(0)]
     stop = event("message_delta", delta={"stop_reason": "end_turn"}, usage={})
     for first in (one("t1"), [*one("t1"), started(1, TEXT)], [*one("t1"), STOPPED[0]]):
-        body = sse(START, *first, START, *said, stop, event("message_stop"))
+        body = sse(START, *first, START, *lines, stop, event("message_stop"))
         events = spanned("anthropic", body)
         obey_the_grammar(events, len(body))
         assert "restarted" in codes_of([event for _, _, event in events])

@@ -38,8 +38,8 @@ def body_of(*messages: Message, **changes: Any) -> dict[str, Any]:
 
 
 def said(*messages: Message) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = body_of(*messages)["messages"]
-    return found
+    results: list[dict[str, Any]] = body_of(*messages)["messages"]
+    return results
 
 
 def notes(wanted: ModelRequest) -> tuple[str, ...]:
@@ -341,9 +341,9 @@ def test_what_would_be_refused_for_ever_is_left_out(
 ) -> None:
     wanted = request(user("hi"), assistant(*parts), user("on"))
     body, sent = encoded("anthropic", wanted)
-    turn = [one for one in body["messages"] if one["role"] == "assistant"]
-    assert [block["type"] for one in turn for block in one["content"]] == types
-    assert any(note in one for one in sent.notes) if note else not sent.notes
+    turn = [message for message in body["messages"] if message["role"] == "assistant"]
+    assert [block["type"] for item in turn for block in item["content"]] == types
+    assert any(note in text for text in sent.notes) if note else not sent.notes
 
 
 def test_a_call_of_the_providers_own_may_wait_for_its_result() -> None:
@@ -351,12 +351,14 @@ def test_a_call_of_the_providers_own_may_wait_for_its_result() -> None:
     assert [block["type"] for block in paused[1]["content"]] == ["text", "server_tool_use"]
     caller = {"type": "code_execution_20260120", "tool_id": "s1"}
     within = replace(own("call", "{}", caller=caller), name="f", call_id="t1")
-    told = results(result("t1", "x"))
-    ran = said(user("hi"), assistant(CALLED, within), told, assistant(ANSWERED, SAID), user("on"))
+    message = results(result("t1", "x"))
+    ran = said(
+        user("hi"), assistant(CALLED, within), message, assistant(ANSWERED, SAID), user("on")
+    )
     assert [block["type"] for block in ran[1]["content"]] == ["server_tool_use", "tool_use"]
     assert ran[1]["content"][1]["caller"] == caller
     assert ran[3]["content"][0]["type"] == "web_search_tool_result"
-    alone = said(user("hi"), assistant(within), told)
+    alone = said(user("hi"), assistant(within), message)
     assert "caller" not in alone[1]["content"][0]
 
 
@@ -367,8 +369,8 @@ def test_text_of_a_turn_that_was_cut_goes_without_what_came_with_it() -> None:
 
 
 def test_images_of_failed_results_stand_behind_the_results() -> None:
-    told = results(result("t1", IMAGE, is_error=True), result("t2", "no", IMAGE, is_error=True))
-    wanted = request(assistant(call("t1"), call("t2")), told, user("on"))
+    message = results(result("t1", IMAGE, is_error=True), result("t2", "no", IMAGE, is_error=True))
+    wanted = request(assistant(call("t1"), call("t2")), message, user("on"))
     body, sent = encoded("anthropic", wanted)
     first, second, *rest = body["messages"][1]["content"]
     assert first["content"] == "The tool failed; the image that it returned follows."

@@ -248,8 +248,8 @@ def test_one_id_for_several_calls() -> None:
     asked = request(user("Go."), *messages)
     value = json.loads(CODECS["ollama"].encode(asked).body)
     for message in value["messages"]:  # as the client has them
-        for made in message.get("tool_calls", ()):
-            made["id"] = "0"
+        for built in message.get("tool_calls", ()):
+            built["id"] = "0"
         if message["role"] == "tool":
             message["tool_call_id"] = "0"
     assert list(result_keys("ollama", value).values()) == ["0", "0~2", "0~3"]
@@ -257,8 +257,8 @@ def test_one_id_for_several_calls() -> None:
     assert [text_of(result) for result in results_of("ollama", edited)] == [EDIT.text, "r1", "r2"]
     twice = three_results("anthropic").replace(b'"tool_use_id":"call_1"', b'"tool_use_id":"call_0"')
     edited = edit_results("anthropic", twice, {"call_0": EDIT})
-    said = [text_of(result) for result in results_of("anthropic", edited)]
-    assert said == [EDIT.text, EDIT.text, "result 2"]
+    texts = [text_of(result) for result in results_of("anthropic", edited)]
+    assert texts == [EDIT.text, EDIT.text, "result 2"]
 
 
 def result_part(text: str) -> MessagePart:
@@ -377,12 +377,12 @@ def test_results_of_recorded_requests() -> None:
     several = list(recorded_requests())
     if not several:
         pytest.skip(WITHOUT)
-    found = [
+    matches = [
         check_any(protocol, body, EDIT, Random(1))
         for protocol, body in several
         if result_keys(protocol, body)
     ]
-    assert sum(found) >= 8
+    assert sum(matches) >= 8
 
 
 # Answers of the provider that are put back.
@@ -626,18 +626,18 @@ def test_results_go_first_in_the_message_of_the_user_that_follows() -> None:
     answer = ProviderAnswer(
         json.dumps({"role": "assistant", "content": [use]}).encode(), [ResultEdit("r", True)]
     )
-    made = {"type": "tool_result", "tool_use_id": "t", "content": "r", "is_error": True}
+    document = {"type": "tool_result", "tool_use_id": "t", "content": "r", "is_error": True}
     go, copied = {"role": "user", "content": "Go."}, {"role": "assistant", "content": "No."}
     text = {"type": "text", "text": "On.", **CACHED}
     system = {"role": "system", "content": "Be brief."}
     for follows, wanted in (
-        ([{"role": "user", "content": "On."}], [made, {"type": "text", "text": "On."}]),
-        ([{"role": "user", "content": [text]}], [made, text]),
-        ([system, {"role": "user", "content": [text, text]}], [made, text, text]),
-        ([{"role": "user", "content": []}], [made]),
-        ([{"role": "user"}], [made]),
-        ([], [made]),
-        ([{"role": "assistant", "content": "Hm."}], [made]),
+        ([{"role": "user", "content": "On."}], [document, {"type": "text", "text": "On."}]),
+        ([{"role": "user", "content": [text]}], [document, text]),
+        ([system, {"role": "user", "content": [text, text]}], [document, text, text]),
+        ([{"role": "user", "content": []}], [document]),
+        ([{"role": "user"}], [document]),
+        ([], [document]),
+        ([{"role": "assistant", "content": "Hm."}], [document]),
     ):
         body = anthropic_body(go, copied, *follows)
         messages = json.loads(replace_answer("anthropic", body, [1], [answer]))["messages"]
@@ -651,10 +651,11 @@ def test_what_is_put_back_is_written_like_what_is_around_it() -> None:
     use = b'{"role": "assistant", "content": [{"type": "tool_use", "id": "t", "input": 1.0}]}'
     answers = [ProviderAnswer(use, [ResultEdit("r")])] * 2
     restored = replace_answer("anthropic", text.encode(), [0], answers).decode()
-    made = '{"type":"tool_result","tool_use_id":"t","content":"r"}'
+    output = '{"type":"tool_result","tool_use_id":"t","content":"r"}'
     assert restored == (
-        f'{{"messages": [\n {use.decode()},\n {{"role":"user","content":[{made}]}},\n '
-        f'{use.decode()},\n {{"role": "user", "content": [ {made} ,  {{"a": 1}} ,  {{"b": 2}}\t]}}'
+        f'{{"messages": [\n {use.decode()},\n {{"role":"user","content":[{output}]}},\n '
+        f'{use.decode()},\n {{"role": "user", '
+        f'"content": [ {output} ,  {{"a": 1}} ,  {{"b": 2}}\t]}}'
         "\n]}"
     )
 

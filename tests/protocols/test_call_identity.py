@@ -104,9 +104,9 @@ def _gemini(*values: Any) -> bytes:
 
 
 def _ollama(*called: Any, last: Sequence[Any] = ()) -> bytes:
-    told = [line({"tool_calls": [each]}) for each in called]
+    items = [line({"tool_calls": [each]}) for each in called]
     end = line({"content": "", "tool_calls": list(last)}, done=True, done_reason="stop")
-    return lines(*told, end)
+    return lines(*items, end)
 
 
 def _function(arguments: Any, **more: Any) -> dict[str, Any]:
@@ -414,8 +414,8 @@ def test_pieces_go_to_their_call(name: str) -> None:
     for cuts in ((), range(0, len(body), 7), range(len(body))):
         events = [event for *_, event in spanned(protocol, body, cuts=cuts)]
         complete = [part for kind, part in parts_of(events) if kind == "call" and part.complete]
-        found = [(part.provider_id, part.text) for part in complete]
-        assert found == [*wanted]
+        matches = [(part.provider_id, part.text) for part in complete]
+        assert matches == [*wanted]
         warned = [event for event in events if isinstance(event, Warned)]
         assert [event.code for event in warned if event.code != "no_opening"] == [*codes]
 

@@ -127,15 +127,15 @@ OPENED: dict[str, list[Any]] = {
 }
 
 SAID: dict[str, Callable[[str], Any]] = {
-    "anthropic": lambda said: {
+    "anthropic": lambda message: {
         "type": "content_block_delta",
         "index": 0,
-        "delta": {"type": "text_delta", "text": said},
+        "delta": {"type": "text_delta", "text": message},
     },
-    "openai_chat": lambda said: chunk({"content": said}),
-    "openai_responses": lambda said: responses.text(0, said),
-    "gemini": lambda said: gemini.event(gemini.text(said)),
-    "ollama": lambda said: line({"content": said}),
+    "openai_chat": lambda message: chunk({"content": message}),
+    "openai_responses": lambda message: responses.text(0, message),
+    "gemini": lambda message: gemini.event(gemini.text(message)),
+    "ollama": lambda message: line({"content": message}),
 }
 
 JUNK = st.one_of(
@@ -250,7 +250,7 @@ def test_a_whole_answer_ends_well_and_warns_of_no_loss(protocol: str) -> None:
 def test_a_stream_without_its_opening_is_told_once(protocol: str) -> None:
     opening, *rest = OPENED[protocol]
     for body, count in ((sse(opening, *rest, *rest), 0), (sse(*rest, *rest), 1)):
-        codes = [one.code for one in events_of(protocol, body) if isinstance(one, Warned)]
+        codes = [item.code for item in events_of(protocol, body) if isinstance(item, Warned)]
         assert codes.count("no_opening") == count
 
 
@@ -268,8 +268,8 @@ def test_a_stream_without_its_opening_is_told_once(protocol: str) -> None:
 def test_half_a_character_of_a_text_is_shown_as_lost(
     protocol: str, pieces: list[str], text: str
 ) -> None:
-    said = [SAID[protocol](piece) for piece in pieces]
-    body = lines(*said) if protocol == "ollama" else sse(*said)
+    items = [SAID[protocol](piece) for piece in pieces]
+    body = lines(*items) if protocol == "ollama" else sse(*items)
     events = events_of(protocol, body)
     deltas = "".join(event.text for event in events if isinstance(event, PartDelta))
     assert (deltas, [part.text for _, part in parts_of(events)]) == (text, [text])

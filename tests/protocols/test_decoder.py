@@ -61,7 +61,7 @@ def test_warnings_of_one_kind_are_listed_up_to_a_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "counts", "warned"),
+    ("outputs", "counts", "warned"),
     [
         (["stop", "tool_calls"], "tool_calls", False),
         (["length", "length"], "length", False),
@@ -73,11 +73,11 @@ def test_warnings_of_one_kind_are_listed_up_to_a_number() -> None:
     ],
 )
 def test_a_reason_that_tells_of_a_cut_is_never_made_good(
-    told: list[str], counts: str, warned: bool
+    outputs: list[str], counts: str, warned: bool
 ) -> None:
     meanings: dict[str, EndReason] = {"length": "length", "refusal": "refusal"}
     answer = EventBuilder()
-    for raw in told:
+    for raw in outputs:
         answer.tell_reason(raw, meanings.get(raw, "stop"))
     assert answer.raw_reason == counts
     codes = codes_of([event for _, _, event in answer.take_events()])
@@ -89,15 +89,15 @@ def test_a_reason_that_tells_of_a_cut_is_never_made_good(
 
 def test_a_call_in_doubt_is_never_complete() -> None:
     answer = EventBuilder()
-    early, said, late, sure = (answer.start(kind) for kind in ("call", "text", "call", "call"))
+    early, open_part, late, sure = (answer.start(kind) for kind in ("call", "text", "call", "call"))
     answer.stop(early)
     answer.doubt()
     answer.trust(sure)
-    after, told = answer.start("call"), answer.start("call")
-    answer.doubt(told)
+    after, output = answer.start("call"), answer.start("call")
+    answer.doubt(output)
     answer.sound = False
     garbled = answer.start("call")
-    for part in (said, late, sure, after, told, garbled):
+    for part in (open_part, late, sure, after, output, garbled):
         answer.stop(part)
     events = [event for _, _, event in answer.take_events()]
     ended = [event.complete for event in events if isinstance(event, PartEnded)]
@@ -118,8 +118,10 @@ def test_a_count_of_tokens_that_cannot_be_is_none(count: int, good: bool) -> Non
         assert [code for code in codes_of(events) if code != "empty_answer"] == ["odd_usage"]
         usage = end_of(events).usage
         assert getattr(usage, name) is None, name
-        kept = {"input_tokens": 7, "output_tokens": 0}
-        assert all(getattr(usage, key) == one for key, one in kept.items() if key != name)
+        stored_data = {"input_tokens": 7, "output_tokens": 0}
+        assert all(
+            getattr(usage, key) == number for key, number in stored_data.items() if key != name
+        )
         assert usage.raw == {"n": 1}
 
 

@@ -216,8 +216,8 @@ def test_a_call_made_from_bytes_that_are_no_utf8_is_not_complete() -> None:
     [(b"]", "complete"), (b"\n]\n", "complete"), (b"", "interrupted"), (b",\n", "interrupted")],
 )
 def test_an_array_that_was_never_closed_is_cut(tail: bytes, ended: str) -> None:
-    said = {"candidates": [{"content": {"parts": [{"text": "a"}]}, "finishReason": "STOP"}]}
-    end = end_of(events_of("gemini", b"[" + json.dumps(said).encode() + tail))
+    answer = {"candidates": [{"content": {"parts": [{"text": "a"}]}, "finishReason": "STOP"}]}
+    end = end_of(events_of("gemini", b"[" + json.dumps(answer).encode() + tail))
     assert (end.failure if isinstance(end, ResponseFailed) else "complete") == ended
 
 
@@ -252,7 +252,7 @@ def test_a_frame_that_broke_after_the_reason_was_none_of_the_call() -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "flag"),
     [
         ('<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>', True),
         ('I look. <tool_call>{"name": "f", "arguments": {}}</tool_call>', True),
@@ -266,15 +266,15 @@ def test_a_frame_that_broke_after_the_reason_was_none_of_the_call() -> None:
         ("A call is a function with arguments.", False),
     ],
 )
-def test_a_text_that_looks_like_a_call_is_told(protocol: str, text: str, told: bool) -> None:
+def test_a_text_that_looks_like_a_call_is_told(protocol: str, text: str, flag: bool) -> None:
     events = events_of(protocol, answers.body(protocol, [answers.text(text)]))
-    assert ("call_as_text" in codes_of(events)) == told
+    assert ("call_as_text" in codes_of(events)) == flag
     assert not [kind for kind, _ in parts_of(events) if kind == "call"]
 
 
 def test_a_text_that_looks_like_a_call_beside_one_is_not_told() -> None:
-    said = chunk({"content": "<tool_call>"})
-    events = events_of("openai_chat", sse(said, calls(fragment(0, "a", "f", "{}")), FINISH, DONE))
+    answer = chunk({"content": "<tool_call>"})
+    events = events_of("openai_chat", sse(answer, calls(fragment(0, "a", "f", "{}")), FINISH, DONE))
     assert "call_as_text" not in codes_of(events)
 
 
@@ -310,8 +310,8 @@ def test_an_event_that_only_mentions_errors_is_none(protocol: str, value: dict[s
 def test_an_object_that_is_not_known_is_quoted(protocol: str) -> None:
     value = {"llama runner process": "no longer running"}
     written = lines(value) if protocol == "ollama" else sse(value)
-    told = [event for event in events_of(protocol, written) if isinstance(event, Warned)]
-    assert "no longer running" in told[0].message
+    warneds = [event for event in events_of(protocol, written) if isinstance(event, Warned)]
+    assert "no longer running" in warneds[0].message
 
 
 @pytest.mark.parametrize(

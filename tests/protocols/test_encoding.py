@@ -60,7 +60,7 @@ LONG = "x" * 600
 
 def sent_again(protocol: str, body: bytes) -> list[dict[str, Any]]:
     """The messages of the request after an answer of `body` whose calls were all answered."""
-    spoken = next(one for one in PROTOCOLS if one == protocol)
+    spoken = next(literal for literal in PROTOCOLS if literal == protocol)
     profile = Profile("test", spoken, "sim:", model="sim-1")
     log = Log().start(settings(profile=profile)).prompt("hi").request(protocol=protocol)
     events = [event for _, _, event in spanned(protocol, body)]
@@ -105,7 +105,7 @@ def test_items_of_responses_come_back_verbatim(streamed: bool) -> None:
         body = sse(*done, responses.completed())
     items = sent_again("openai_responses", body)
     assert items[1:7] == ITEMS
-    assert [(one["type"], one["call_id"]) for one in items[7:]] == [
+    assert [(item["type"], item["call_id"]) for item in items[7:]] == [
         ("function_call_output", "call_1"),
         ("custom_tool_call_output", "c2"),
     ]
@@ -129,16 +129,16 @@ def test_every_text_and_id_can_be_sent(
     protocol: str, text: str, arguments: str, ids: list[str]
 ) -> None:
     """Lone surrogates, control characters, ids that are empty or alike: never an exception."""
-    said = [user(text), assistant(*(call(id_, arguments) for id_ in ids))]
+    messages = [user(text), assistant(*(call(id_, arguments) for id_ in ids))]
     answered = results(*(result(id_, text) for id_ in ids))
-    body, _ = encoded(protocol, request(*said, *([answered] if ids else []), system=text))
+    body, _ = encoded(protocol, request(*messages, *([answered] if ids else []), system=text))
     if protocol == "gemini":  # there, ids that Gemini did not give are not sent
         assert names_in(body) == ["f"] * 2 * len(ids)
         return
     if protocol == "openai_responses":
-        made = [one for one in body["input"] if one["type"].startswith("function_call")]
-        sent = [one["call_id"] for one in made if one["type"] == "function_call"]
-        assert [one["call_id"] for one in made] == sent * 2
+        items = [item for item in body["input"] if item["type"].startswith("function_call")]
+        sent = [item["call_id"] for item in items if item["type"] == "function_call"]
+        assert [item["call_id"] for item in items] == sent * 2
         assert len(set(sent)) == len(ids)
         return
     sent = [c["id"] for m in body["messages"] for c in m.get("tool_calls", ())]
@@ -154,16 +154,16 @@ def test_every_text_and_id_can_be_sent(
 def names_in(body: dict[str, Any]) -> list[str]:
     """The names of calls and results, in the order of the history."""
     names: list[str] = []
-    for part in (one for content in body.get("contents", ()) for one in content["parts"]):
+    for part in (part for content in body.get("contents", ()) for part in content["parts"]):
         names += [part[key]["name"] for key in ("functionCall", "functionResponse") if key in part]
-    names += [one["name"] for one in body.get("input", ()) if "name" in one]
-    for said in body.get("messages", ()):
-        blocks = said["content"] if isinstance(said["content"], list) else []
+    names += [item["name"] for item in body.get("input", ()) if "name" in item]
+    for text in body.get("messages", ()):
+        blocks = text["content"] if isinstance(text["content"], list) else []
         names += [block["name"] for block in blocks if block["type"] == "tool_use"]
-        names += [c[c.get("type", "function")]["name"] for c in said.get("tool_calls", ())]
-        names += [said["function_call"]["name"]] if "function_call" in said else []
-        names += [said["name"]] if said["role"] == "function" else []
-        names += [said["tool_name"]] if "tool_name" in said else []
+        names += [c[c.get("type", "function")]["name"] for c in text.get("tool_calls", ())]
+        names += [text["function_call"]["name"]] if "function_call" in text else []
+        names += [text["name"]] if text["role"] == "function" else []
+        names += [text["tool_name"]] if "tool_name" in text else []
     return names
 
 
@@ -191,9 +191,9 @@ def test_a_name_the_model_invented_goes_back_as_one_that_is_taken(
     if protocol == "gemini" and name == "functions.f":
         goes_as = name  # dots are letters there
     for kind in ("", "custom", "function_call"):
-        made = call("t1", name=name, meta={"type": kind}, protocol=protocol)
+        part = call("t1", name=name, meta={"type": kind}, protocol=protocol)
         given = replace(result("t1", "no such tool"), name=name)
-        body, sent = encoded(protocol, request(assistant(made), results(given)))
+        body, sent = encoded(protocol, request(assistant(part), results(given)))
         assert set(names_in(body)) == {goes_as}
         assert len(about_names(sent)) == (name != goes_as)
 
@@ -224,8 +224,13 @@ def test_sound_objects(text: str, sound: bool) -> None:
 def test_arguments_are_sent_to_the_letter(protocol: str) -> None:
     """Digits, spaces and escapes; and what looks like our own mark for them does no harm."""
     mark = '{"1":0,"1":0}'
-    said = [user(mark), assistant(call("t1", DIGITS), call("t2", f'{{"x":{json.dumps(mark)}}}'))]
-    wanted = request(*said, results(result("t1", mark), result("t2", "")), extra={"y": {"1": 0}})
+    messages = [
+        user(mark),
+        assistant(call("t1", DIGITS), call("t2", f'{{"x":{json.dumps(mark)}}}')),
+    ]
+    wanted = request(
+        *messages, results(result("t1", mark), result("t2", "")), extra={"y": {"1": 0}}
+    )
     sent = codec(protocol).encode(wanted)
     body = sent.body.decode()
     spelled = DIGITS if protocol in ("anthropic", "gemini", "ollama") else json.dumps(DIGITS)[1:-1]
@@ -270,8 +275,8 @@ def test_where_no_tool_is_allowed_it_is_said(protocol: str, mode: Any) -> None:
 )
 def test_changed_ids_are_told_in_one_note(protocol: str, who: str) -> None:
     def told(*ids: str) -> list[str]:
-        said = assistant(*(call(id_) for id_ in ids)), results(*(result(id_, "") for id_ in ids))
-        return [note for note in encoded(protocol, request(*said))[1].notes if "The id" in note]
+        outcome = assistant(*(call(id_) for id_ in ids)), results(*(result(id_, "") for id_ in ids))
+        return [note for note in encoded(protocol, request(*outcome))[1].notes if "The id" in note]
 
     assert told("a", "b") == []
     assert told("a", LONG) == [
@@ -309,8 +314,8 @@ def test_extra_members_join_groups_and_replace_the_rest(
 ) -> None:
     body, sent = encoded(protocol, request(params=params, extra=extra, tools=()))
     assert body[name] == expected
-    told = [note for note in sent.notes if note.startswith("extra replaces")]
-    assert told == [f"extra replaces {one}." for one in replaced]
+    outputs = [note for note in sent.notes if note.startswith("extra replaces")]
+    assert outputs == [f"extra replaces {text}." for text in replaced]
 
 
 def test_extra_members_of_a_tool_config_stand_beside_ours() -> None:

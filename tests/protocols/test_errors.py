@@ -29,10 +29,10 @@ RETRY = "type.googleapis.com/google.rpc.RetryInfo"
     ],
 )
 def test_shapes(value: dict[str, Any], words: str) -> None:
-    told = read_error(value)
-    assert told is not None
-    assert told.words == words
-    assert told.error in (value, value.get("error"))
+    provider_error = read_error(value)
+    assert provider_error is not None
+    assert provider_error.words == words
+    assert provider_error.error in (value, value.get("error"))
 
 
 @pytest.mark.parametrize(
@@ -51,21 +51,21 @@ def test_a_status_or_an_event_named_error_makes_the_loosest_shape_one() -> None:
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 418, 429, 500, 529])
 def test_every_sentence_says_what_to_do(status: int) -> None:
     assert str(status) in http_sentence(status, "")
-    said = http_sentence(status, "their words")
-    assert "their words. " in said
-    assert said.endswith(".")
+    message = http_sentence(status, "their words")
+    assert "their words. " in message
+    assert message.endswith(".")
 
 
 def test_a_page_for_people_is_not_put_into_a_sentence() -> None:
-    said = http_sentence(500, "<!doctype html><h1>It works!</h1>")
-    assert "an HTML or XML page" in said
-    assert "It works" not in said
+    message = http_sentence(500, "<!doctype html><h1>It works!</h1>")
+    assert "an HTML or XML page" in message
+    assert "It works" not in message
 
 
 def test_a_body_of_something_else_is_described() -> None:
-    said = not_api_sentence("X API", 58, "<!doctype html>\n<p>hi")
-    assert said.startswith("This is not an answer of the X API, but HTML or XML (58 bytes)")
-    assert said.endswith(".")
+    message = not_api_sentence("X API", 58, "<!doctype html>\n<p>hi")
+    assert message.startswith("This is not an answer of the X API, but HTML or XML (58 bytes)")
+    assert message.endswith(".")
 
 
 @pytest.mark.parametrize(

@@ -106,10 +106,10 @@ PIECES = st.sampled_from(
 def frames(body: bytes, *cuts: int, cap: int = 1 << 20) -> list[Frame]:
     framer = Framer(cap)
     places = [0, *sorted(cut for cut in cuts if 0 < cut < len(body)), len(body)]
-    found: list[Frame] = []
+    matches: list[Frame] = []
     for start, end in pairwise(places):
-        found += framer.feed(body[start:end])
-    return found + framer.end()
+        matches += framer.feed(body[start:end])
+    return matches + framer.end()
 
 
 def brief(body: bytes) -> list[tuple[str, str]]:
@@ -153,8 +153,8 @@ def test_a_line_end_that_is_cut_in_two_is_one(end: bytes) -> None:
     body = b"event: e" + end + b"data: a" + end + b"data: b" + end + end + b"data: c" + end + end
     within = [place for place in range(1, len(body)) if body[place - 1 : place + 1] == b"\r\n"]
     for cuts in (range(len(body)), within, within[:1], within[1:2], within[3:4], within[-1:]):
-        found = [(one.event, one.data) for one in frames(body, *cuts)]
-        assert found == [("e", "a\nb"), ("", "c")], [*cuts]
+        matches = [(frame.event, frame.data) for frame in frames(body, *cuts)]
+        assert matches == [("e", "a\nb"), ("", "c")], [*cuts]
 
 
 def test_what_is_no_utf8_is_marked() -> None:
@@ -173,9 +173,13 @@ def test_what_is_no_utf8_is_marked() -> None:
     ],
 )
 def test_the_cap_ends_everything(body: bytes, start: int) -> None:
-    found = frames(body + b"\n\ndata: b\n\n", cap=100)
-    assert (found[-1].kind, found[-1].start, found[-1].end) == ("too_large", start, start + 100)
-    assert len(found) == (1 if start == 0 else 2)
+    matches = frames(body + b"\n\ndata: b\n\n", cap=100)
+    assert (matches[-1].kind, matches[-1].start, matches[-1].end) == (
+        "too_large",
+        start,
+        start + 100,
+    )
+    assert len(matches) == (1 if start == 0 else 2)
 
 
 def test_a_flood_of_stray_text_is_kept_in_part() -> None:
@@ -212,11 +216,11 @@ def test_blank_lines_without_end_are_no_frames_and_cost_little(
 
     monkeypatch.setattr(Framer, "_line", counted)
     framer = Framer()
-    found = framer.feed(b"data: 1\n\n")
+    matches = framer.feed(b"data: 1\n\n")
     for ends in (b"\n", b"\r\n", b"\r", b"\n\r\r\n"):
-        found += framer.feed(ends * 10_000)
-    found += framer.feed(b"\ndata: 2\n\n") + framer.end()
-    assert [frame.data for frame in found] == ["1", "2"]
+        matches += framer.feed(ends * 10_000)
+    matches += framer.feed(b"\ndata: 2\n\n") + framer.end()
+    assert [frame.data for frame in matches] == ["1", "2"]
     assert len(looked) < 20
 
 

@@ -28,8 +28,8 @@ IMAGE = {"inlineData": {"mimeType": "image/png", "data": "eA=="}}
 
 def parts(*values: Any) -> list[tuple[str, str, dict[str, Any]]]:
     """(kind, text, meta) of each part of a stream of these events."""
-    found = parts_of(events_of("gemini", sse(*values, end="\r\n")))
-    return [(kind, part.text, dict(part.meta)) for kind, part in found]
+    matches = parts_of(events_of("gemini", sse(*values, end="\r\n")))
+    return [(kind, part.text, dict(part.meta)) for kind, part in matches]
 
 
 def ended(*values: Any) -> ResponseEnded:
@@ -45,21 +45,23 @@ def failed(body: bytes, status: int = 200) -> ResponseFailed:
 
 
 def test_text_and_thoughts_are_deltas_of_one_part_each() -> None:
-    said = parts(
+    rows = parts(
         event(text("Let me ", thought=True)),
         event(text("see.", thought=True), text("It ")),
         event(text("is "), text("so.")),
         STOP,
     )
-    assert said == [("thinking", "Let me see.", {}), ("text", "It is so.", {})]
+    assert rows == [("thinking", "Let me see.", {}), ("text", "It is so.", {})]
 
 
 @pytest.mark.parametrize(
     "pretty",
     [
         lambda values: json.dumps(values, indent=2),
-        lambda values: "[" + ",\r\n".join(json.dumps(one) for one in values) + "]",
-        lambda values: "[" + "\n,\n".join(json.dumps(one, indent=1) for one in values) + "\n]\n",
+        lambda values: "[" + ",\r\n".join(json.dumps(value) for value in values) + "]",
+        lambda values: (
+            "[" + "\n,\n".join(json.dumps(value, indent=1) for value in values) + "\n]\n"
+        ),
     ],
 )
 def test_an_array_is_read_as_the_events_are(pretty: Any) -> None:
@@ -141,8 +143,8 @@ def test_content_or_parts_may_be_missing(candidate: dict[str, Any]) -> None:
 )
 def test_what_cannot_be_run_is_a_failure_in_its_own_words(reason: str) -> None:
     """Q49: a candidate without content, or with a call that was thrown away."""
-    said = {"content": {}, "finishReason": reason, "finishMessage": "print(f(x=1))"}
-    end = failed(sse(event(text("a")), event(call(args={})), {"candidates": [said]}))
+    answer = {"content": {}, "finishReason": reason, "finishMessage": "print(f(x=1))"}
+    end = failed(sse(event(text("a")), event(call(args={})), {"candidates": [answer]}))
     assert (end.failure, end.raw_reason, end.error) == ("error", reason, None)
     assert f"{reason}: print(f(x=1))" in end.message
 
@@ -154,8 +156,8 @@ def test_a_blocked_prompt_is_a_refusal_without_a_word() -> None:
     assert isinstance(end, ResponseEnded)
     assert (end.reason, end.raw_reason, end.usage.input_tokens) == ("refusal", "", 3)
     assert end.meta["promptFeedback"]["blockReason"] == "SAFETY"
-    said = next(e.message for e in whole if isinstance(e, Warned) and e.code == "prompt_blocked")
-    assert said == "The provider blocked the prompt: SAFETY. No."
+    message = next(e.message for e in whole if isinstance(e, Warned) and e.code == "prompt_blocked")
+    assert message == "The provider blocked the prompt: SAFETY. No."
     assert ended({"promptFeedback": {"blockReason": 1}}).reason == "refusal"
 
 
@@ -211,8 +213,8 @@ def test_arguments_are_quoted_to_the_letter() -> None:
 
 def test_calls_of_one_name_without_ids_stay_apart_and_in_order() -> None:
     """Q48."""
-    said = parts(event(call(args={"n": 1}), call(args={"n": 2})), event(call(args={"n": 3})), STOP)
-    assert [text for _, text, _ in said] == ['{"n": 1}', '{"n": 2}', '{"n": 3}']
+    rows = parts(event(call(args={"n": 1}), call(args={"n": 2})), event(call(args={"n": 3})), STOP)
+    assert [text for _, text, _ in rows] == ['{"n": 1}', '{"n": 2}', '{"n": 3}']
 
 
 @pytest.mark.parametrize(
@@ -220,8 +222,8 @@ def test_calls_of_one_name_without_ids_stay_apart_and_in_order() -> None:
     [({}, "", True), ({"args": {}}, "{}", False), ({"args": None}, "null", False)],
 )
 def test_arguments_may_be_empty_or_absent(members: Any, text_: str, absent: bool) -> None:
-    ((_, said, meta),) = parts(event(call(**members), reason="STOP"))
-    assert (said, meta.get("absent", False)) == (text_, absent)
+    ((_, message, meta),) = parts(event(call(**members), reason="STOP"))
+    assert (message, meta.get("absent", False)) == (text_, absent)
 
 
 def test_an_id_is_kept_where_there_is_one() -> None:
@@ -275,13 +277,13 @@ def test_streamed_arguments_that_do_not_fit_are_told_once() -> None:
 
 def test_a_streamed_call_may_come_without_arguments_or_whole() -> None:
     for pieces in ([growing(name="f"), growing(goes_on=False)], [call(willContinue=False)]):
-        ((_, said, meta),) = parts(*(event(piece) for piece in pieces), STOP)
-        assert said == ("{}" if "absent" not in meta else "")
+        ((_, message, meta),) = parts(*(event(piece) for piece in pieces), STOP)
+        assert message == ("{}" if "absent" not in meta else "")
     whole = event(call(args={"x": 1}, willContinue=True)), event(growing(goes_on=False)), STOP
-    ((_, said, _),) = parts(*whole)
-    assert said == '{"x": 1}'
-    ((_, said, _),) = parts(event(growing(name="f")), event(call("", args={"x": 1})), STOP)
-    assert said == '{"x": 1}'
+    ((_, message, _),) = parts(*whole)
+    assert message == '{"x": 1}'
+    ((_, message, _),) = parts(event(growing(name="f")), event(call("", args={"x": 1})), STOP)
+    assert message == '{"x": 1}'
 
 
 def test_a_call_without_anything_is_left_out() -> None:
@@ -294,7 +296,7 @@ def test_a_call_without_anything_is_left_out() -> None:
 
 
 def test_a_signature_stays_on_the_part_it_came_on() -> None:
-    said = parts(
+    rows = parts(
         event(text("a", thought=True), text("b", thought=True, thoughtSignature="1")),
         event(text("c"), text("d", thoughtSignature="2"), text("e")),
         event(text("", thoughtSignature="3")),
@@ -302,25 +304,25 @@ def test_a_signature_stays_on_the_part_it_came_on() -> None:
         event(call(args={}, signature="5"), call("g", args={})),
         event(text("f"), reason="STOP"),
     )
-    assert [(kind, text) for kind, text, _ in said] == [
+    assert [(kind, text) for kind, text, _ in rows] == [
         *(("thinking", "a"), ("thinking", "b"), ("text", "c"), ("text", "d"), ("text", "e")),
         *(("thinking", ""), ("thinking", ""), ("call", "{}"), ("call", "{}"), ("text", "f")),
     ]
-    signatures = [meta.get("part", {}).get("thoughtSignature") for _, _, meta in said]
+    signatures = [meta.get("part", {}).get("thoughtSignature") for _, _, meta in rows]
     assert signatures == [None, "1", None, "2", None, "3", "4", "5", None, None]
 
 
 def test_tools_of_the_provider_and_unknown_parts_are_kept() -> None:
     code, out = {"language": "PYTHON", "code": "1"}, {"outcome": "OUTCOME_OK", "output": "1"}
-    said = parts(
+    rows = parts(
         event({"executableCode": code}, {"codeExecutionResult": out}),
         event({"toolCall": {"id": "t1"}}, {"inlineData": {"data": "aGk="}}, {"newThing": 1}),
         STOP,
     )
     kinds = ["server_call", "server_result", "server_call", "other", "other"]
-    assert [kind for kind, _, _ in said] == kinds
-    assert json.loads(said[0][1]) == code
-    assert [meta["part"] for _, _, meta in said][-2:] == [
+    assert [kind for kind, _, _ in rows] == kinds
+    assert json.loads(rows[0][1]) == code
+    assert [meta["part"] for _, _, meta in rows][-2:] == [
         {"inlineData": {"data": "aGk="}},
         {"newThing": 1},
     ]
@@ -333,8 +335,8 @@ def test_only_the_first_candidate_answers() -> None:
     )
     whole = events_of("gemini", body)
     assert [part.text for _, part in parts_of(whole)] == ["a"]
-    (kept,) = [event.meta for event in whole if isinstance(event, Warned)]
-    assert kept == {"choices": [[second, second]]}
+    (stored_data,) = [event.meta for event in whole if isinstance(event, Warned)]
+    assert stored_data == {"choices": [[second, second]]}
 
 
 # What is counted and told beside.
@@ -379,7 +381,7 @@ def test_numbers_mean_what_the_server_counts_by() -> None:
 
 
 @pytest.mark.parametrize(
-    ("frame", "said"),
+    ("frame", "message"),
     [
         (event(text("a")), "text"),
         (event(text("a", thought=True)), "thought"),
@@ -391,8 +393,8 @@ def test_numbers_mean_what_the_server_counts_by() -> None:
         ({"candidates": [None]}, ""),
     ],
 )
-def test_a_frame_has_a_short_name(frame: dict[str, Any], said: str) -> None:
-    assert label(frame) == said
+def test_a_frame_has_a_short_name(frame: dict[str, Any], message: str) -> None:
+    assert label(frame) == message
 
 
 def test_the_list_of_models_holds_those_that_answer() -> None:
@@ -466,17 +468,17 @@ def _named(name: str) -> dict[str, str]:
 def test_a_piece_goes_to_the_call_of_its_id(
     events: list[Any], parts: list[Any], codes: list[str]
 ) -> None:
-    found = events_of("gemini", sse(*events, STOP))
-    assert [(part.name, part.text, part.complete) for _, part in parts_of(found)] == parts
-    assert codes_of(found) == codes
+    results = events_of("gemini", sse(*events, STOP))
+    assert [(part.name, part.text, part.complete) for _, part in parts_of(results)] == parts
+    assert codes_of(results) == codes
 
 
 def test_a_text_that_was_never_ended_leaves_its_call_unfinished() -> None:
-    said = growing(at("$.path", stringValue="/home/me", more=True), name="rm")
-    found = events_of("gemini", sse(event(said), event(growing(goes_on=False)), STOP))
-    ((_, part),) = parts_of(found)
+    answer = growing(at("$.path", stringValue="/home/me", more=True), name="rm")
+    results = events_of("gemini", sse(event(answer), event(growing(goes_on=False)), STOP))
+    ((_, part),) = parts_of(results)
     assert (part.text, part.complete) == ('{"path":"/home/me', False)
-    assert codes_of(found) == ["odd_arguments"]
+    assert codes_of(results) == ["odd_arguments"]
 
 
 @pytest.mark.parametrize(
@@ -494,10 +496,10 @@ def test_a_reason_is_not_made_good_by_a_later_one(first: str, then: str, ended: 
 
 
 def test_a_count_below_zero_is_no_count() -> None:
-    told = {"promptTokenCount": -6, "candidatesTokenCount": 2, "thoughtsTokenCount": -1}
-    found = events_of("gemini", sse(event(text("a"), reason="STOP", usageMetadata=told)))
-    assert end_of(found).usage == Usage(None, 2, told)
-    assert codes_of(found) == ["odd_usage"]
+    answer = {"promptTokenCount": -6, "candidatesTokenCount": 2, "thoughtsTokenCount": -1}
+    results = events_of("gemini", sse(event(text("a"), reason="STOP", usageMetadata=answer)))
+    assert end_of(results).usage == Usage(None, 2, answer)
+    assert codes_of(results) == ["odd_usage"]
 
 
 @pytest.mark.parametrize(
@@ -533,8 +535,10 @@ def test_a_part_with_two_members_is_two_parts_both_ways(
 
 
 def test_a_part_that_an_older_log_kept_whole_is_sent_as_two() -> None:
-    kept = {"part": text("I look."), "as_object": True}
-    part = MessagePart("call", '{"x": 1}', name="f", meta=kept, protocol="gemini", call_id="1")
+    stored_data = {"part": text("I look."), "as_object": True}
+    part = MessagePart(
+        "call", '{"x": 1}', name="f", meta=stored_data, protocol="gemini", call_id="1"
+    )
     request = ModelRequest("gemini-2", "", (Message("assistant", (part,)),), (), ToolChoice())
     (content,) = json.loads(CODEC.encode(request).body)["contents"]
     assert content["parts"] == [text("I look."), CALLED]
@@ -553,6 +557,6 @@ def test_a_part_with_two_members_is_read_as_two_from_a_request() -> None:
 def test_of_a_part_with_two_members_only_the_call_is_taken_out() -> None:
     part = {**text("I look."), **CALLED, "thoughtSignature": "s"}
     body = sse(event(part), STOP)
-    said = parts_of(events_of("gemini", edit_answer("gemini", body, {1: TakeOut("No.")})))
-    assert "".join(part.text for _, part in said) == "I look.\n\nNo."
+    rows = parts_of(events_of("gemini", edit_answer("gemini", body, {1: TakeOut("No.")})))
+    assert "".join(part.text for _, part in rows) == "I look.\n\nNo."
     assert b"functionCall" not in edit_answer("gemini", body, {1: TakeOut("No.")})

@@ -13,8 +13,10 @@ from tests.protocols.gemini import at
 
 def written(*partials: dict[str, Any]) -> tuple[list[str], GrowingArguments]:
     growing = GrowingArguments()
-    said = [growing.take(one, json.dumps(one.get("numberValue", ""))) for one in partials]
-    return [*said, growing.close()], growing
+    messages = [
+        growing.take(partial, json.dumps(partial.get("numberValue", ""))) for partial in partials
+    ]
+    return [*messages, growing.close()], growing
 
 
 @pytest.mark.parametrize(
@@ -65,10 +67,10 @@ def written(*partials: dict[str, Any]) -> tuple[list[str], GrowingArguments]:
     ],
 )
 def test_the_text_grows_by_these_pieces(partials: list[dict[str, Any]], pieces: list[str]) -> None:
-    said, growing = written(*partials)
-    assert said == pieces
+    messages, growing = written(*partials)
+    assert messages == pieces
     assert not growing.broken
-    json.loads("".join(said))
+    json.loads("".join(messages))
 
 
 @pytest.mark.parametrize(
@@ -101,13 +103,13 @@ def test_the_text_grows_by_these_pieces(partials: list[dict[str, Any]], pieces: 
     ],
 )
 def test_what_fits_nowhere_leaves_a_text_that_is_no_json(partials: list[dict[str, Any]]) -> None:
-    said, growing = written(*partials, at("$.z", numberValue=9))
+    messages, growing = written(*partials, at("$.z", numberValue=9))
     assert growing.broken
-    assert said[-1] == ""
+    assert messages[-1] == ""
     with pytest.raises(ValueError, match=r"Expecting|Unterminated|Invalid"):
-        json.loads("".join(said))
+        json.loads("".join(messages))
 
 
 def test_a_text_that_was_to_go_on_is_not_closed() -> None:
-    said, growing = written(at("$.a", stringValue="/home", more=True))
-    assert (said, growing.broken) == (['{"a":"/home', ""], True)
+    messages, growing = written(at("$.a", stringValue="/home", more=True))
+    assert (messages, growing.broken) == (['{"a":"/home', ""], True)

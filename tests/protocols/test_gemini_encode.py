@@ -62,8 +62,8 @@ def body_of(*messages: Message, **changes: Any) -> dict[str, Any]:
 
 
 def said(*messages: Message, **changes: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = body_of(*messages, **changes)["contents"]
-    return found
+    results: list[dict[str, Any]] = body_of(*messages, **changes)["contents"]
+    return results
 
 
 def notes(*messages: Message, **changes: Any) -> list[str]:
@@ -264,8 +264,8 @@ def test_results_stand_in_one_content_in_the_order_of_the_calls() -> None:
 
 
 def test_an_error_without_words_and_an_empty_result() -> None:
-    made = assistant(call("a"), call("b"))
-    contents = said(made, results(result("a", is_error=True), result("b")))
+    message = assistant(call("a"), call("b"))
+    contents = said(message, results(result("a", is_error=True), result("b")))
     given = [part["functionResponse"]["response"] for part in contents[1]["parts"]]
     assert given == [{"error": "The tool failed and gave no reason."}, {"output": ""}]
 
@@ -363,13 +363,13 @@ def test_a_turn_comes_back_part_by_part(streamed: bool) -> None:
     whole = gemini.event(*TURN, reason="STOP")
     events = [*(gemini.event(part) for part in TURN), gemini.event(reason="STOP")]
     body = sse(*events, end="\r\n") if streamed else json.dumps(whole, indent=2).encode()
-    contents, told = sent_again(body)
+    contents, outputs = sent_again(body)
     assert contents[1] == {"role": "model", "parts": TURN}
     answered = [part["functionResponse"] for part in contents[2]["parts"]]
-    assert [(one["name"], one.get("id")) for one in answered] == [
+    assert [(item["name"], item.get("id")) for item in answered] == [
         *(("f", "a"), ("f", None), ("g", None)),
     ]
-    assert not [note for note in told if note != WHOLE]
+    assert not [note for note in outputs if note != WHOLE]
 
 
 def test_a_streamed_call_goes_back_whole_with_its_signature() -> None:

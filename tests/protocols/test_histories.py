@@ -113,20 +113,20 @@ CUT_ARGUMENTS = '{"hall": "B", "no'
 
 def arguments_in(body: dict[str, Any]) -> list[Any]:
     """The arguments of all calls in a body, as its server reads them."""
-    found: list[Any] = []
-    for part in (one for content in body.get("contents", ()) for one in content["parts"]):
-        found += [part["functionCall"].get("args", {})] if "functionCall" in part else []
+    results: list[Any] = []
+    for part in (part for content in body.get("contents", ()) for part in content["parts"]):
+        results += [part["functionCall"].get("args", {})] if "functionCall" in part else []
     for item in body.get("input", ()):
-        found += [loads(item["arguments"])] if item["type"] == "function_call" else []
+        results += [loads(item["arguments"])] if item["type"] == "function_call" else []
     for entry in body.get("messages", ()):
         blocks = entry["content"] if isinstance(entry["content"], list) else []
-        found += [block["input"] for block in blocks if block["type"] == "tool_use"]
-        functions = [one["function"] for one in entry.get("tool_calls", ()) if "function" in one]
+        results += [block["input"] for block in blocks if block["type"] == "tool_use"]
+        functions = [item["function"] for item in entry.get("tool_calls", ()) if "function" in item]
         functions += [entry["function_call"]] if "function_call" in entry else []
         for function in functions:
             given = function["arguments"]
-            found.append(loads(given) if isinstance(given, str) else given)
-    return found
+            results.append(loads(given) if isinstance(given, str) else given)
+    return results
 
 
 def texts_in(value: Any) -> Iterator[str]:
@@ -158,19 +158,19 @@ def loads(text: str) -> Any:
 
 def ids_in(body: dict[str, Any]) -> tuple[list[str], list[str]]:
     """The ids of the calls, and of the results, in the order of the history."""
-    made, answered = list[str](), list[str]()
+    outputs, answered = list[str](), list[str]()
     for item in body.get("input", ()):
         if item["type"] in ("function_call", "custom_tool_call"):
-            made.append(item["call_id"])
+            outputs.append(item["call_id"])
         elif item["type"].endswith("_output"):
             answered.append(item["call_id"])
     for entry in body.get("messages", ()):
-        made += [one["id"] for one in entry.get("tool_calls", ())]
+        outputs += [item["id"] for item in entry.get("tool_calls", ())]
         answered += [entry["tool_call_id"]] if "tool_call_id" in entry else []
         for block in entry["content"] if isinstance(entry["content"], list) else ():
-            made += [block["id"]] if block["type"] == "tool_use" else []
+            outputs += [block["id"]] if block["type"] == "tool_use" else []
             answered += [block["tool_use_id"]] if block["type"] == "tool_result" else []
-    return made, answered
+    return outputs, answered
 
 
 def accepted(protocol: str, sent: WireRequest) -> dict[str, Any]:
@@ -180,11 +180,11 @@ def accepted(protocol: str, sent: WireRequest) -> dict[str, Any]:
     assert all(isinstance(arguments, dict) for arguments in arguments_in(body))
     for text in texts_in(body):
         text.encode("utf-8")  # no half of a surrogate pair
-    made, answered = ids_in(body)
-    assert made == answered
-    assert len(set(made)) == len(made)
+    outputs, answered = ids_in(body)
+    assert outputs == answered
+    assert len(set(outputs)) == len(outputs)
     if protocol in ID_LIMITS:
-        assert all(ID_LIMITS[protocol].pattern.fullmatch(id_) for id_ in made)
+        assert all(ID_LIMITS[protocol].pattern.fullmatch(id_) for id_ in outputs)
     return body
 
 
@@ -238,8 +238,8 @@ def test_sound_arguments_add_nothing_to_the_result(protocol: Protocol, text: str
     assert not any("sent as {}" in note for note in sent.notes)
     hall = {"hall": "\ufffd"} if "\ud83d" in text else {"hall": "B"}
     assert arguments_in(body) == [hall if "hall" in text else {}]
-    told = any("surrogate" in note for note in sent.notes)
-    assert told == ("\ud83d" in text)
+    flag = any("surrogate" in note for note in sent.notes)
+    assert flag == ("\ud83d" in text)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -260,8 +260,8 @@ def test_the_text_follows_the_result_of_its_own_call(protocol: Protocol) -> None
 
 @pytest.mark.parametrize("kind", ["", "function_call"])
 def test_the_older_dialect_has_sound_arguments_too(kind: str) -> None:
-    made = call("t", "{", meta={"type": kind}, protocol="openai_chat")
-    body, _ = encoded("openai_chat", request(assistant(made), results(result("t", "no"))))
+    part = call("t", "{", meta={"type": kind}, protocol="openai_chat")
+    body, _ = encoded("openai_chat", request(assistant(part), results(result("t", "no"))))
     assert arguments_in(body) == [{}]
 
 
@@ -285,12 +285,12 @@ def test_ids_are_taken_distinct_equal_in_call_and_result_and_stable(
         messages.append(assistant(*(call(id_) for id_ in ids)))
         messages.append(results(*(result(id_, "x") for id_ in ids)))
         body, _ = encoded(protocol, request(*messages, quirks=quirks))
-        made, answered = ids_in(body)
-        assert made == answered
-        assert all(limit.pattern.fullmatch(id_) for id_ in made)
-        assert len(set(made)) == len(made)
-        assert made[: len(before)] == before
-        before = made
+        outputs, answered = ids_in(body)
+        assert outputs == answered
+        assert all(limit.pattern.fullmatch(id_) for id_ in outputs)
+        assert len(set(outputs)) == len(outputs)
+        assert outputs[: len(before)] == before
+        before = outputs
     assert len(before) == sum(map(len, turns))
 
 
@@ -308,21 +308,21 @@ def test_ids_are_taken_distinct_equal_in_call_and_result_and_stable(
 )
 def test_an_id_stays_where_its_provider_takes_it(protocol: str, id_: str, stays: bool) -> None:
     body, sent = encoded(protocol, request(assistant(call(id_)), results(result(id_, "x"))))
-    made, answered = ids_in(body)
-    assert made == answered
-    assert (made == [id_]) == stays
+    outputs, answered = ids_in(body)
+    assert outputs == answered
+    assert (outputs == [id_]) == stays
     assert any("The id of one call was changed" in note for note in sent.notes) != stays
 
 
 @pytest.mark.parametrize(("protocol", "whole"), [("openai_chat", True), ("", False)])
 def test_a_server_whose_ids_carry_data_gets_its_own_back(protocol: str, whole: bool) -> None:
     id_ = f"call_1__thought__{'c2ln' * 200}"
-    made = call(id_, protocol=protocol)
-    wanted = request(assistant(made), results(result(id_, "x")), quirks=("long_ids",))
+    part = call(id_, protocol=protocol)
+    wanted = request(assistant(part), results(result(id_, "x")), quirks=("long_ids",))
     body, _ = encoded("openai_chat", wanted)
-    found, answered = ids_in(body)
-    assert found == answered
-    assert (found == [id_]) == whole
+    matches, answered = ids_in(body)
+    assert matches == answered
+    assert (matches == [id_]) == whole
 
 
 # The next request after an answer, by all five protocols.
@@ -336,10 +336,10 @@ def next_session(protocol: str, body: bytes, asks: Protocol, *, clean: bool = Tr
     log = Log().start(settings(SEATS, profile=profile)).prompt("hi").request(protocol=own)
     events = [event for *_, event in spanned(protocol, body, clean=clean)]
     log.add(*events)
-    for made in log.session().turns[0].calls if log.session().turns[0].end else ():
-        log.check(made.id)
+    for wire_call in log.session().turns[0].calls if log.session().turns[0].end else ():
+        log.check(wire_call.id)
         denial = text_result("Denied.", is_error=True, kind="denied")
-        log.add(CallDecided(made.id, "deny", digest="d" * 64), CallEnded(made.id, denial))
+        log.add(CallDecided(wire_call.id, "deny", digest="d" * 64), CallEnded(wire_call.id, denial))
     log.add(RunStopped(), PromptAdded("go on"))
     session = fold("s", log.events)
     assert session.settings is not None
@@ -377,8 +377,8 @@ def gemini_call(name: str = "seat_map", **more: Any) -> dict[str, Any]:
 
 
 def chat_call(name: str, arguments: str, id_: str = "call_1") -> bytes:
-    made = chunk({"tool_calls": [fragment(0, id_, name, arguments)]})
-    return sse(made, chunk({}, "tool_calls"), DONE)
+    document = chunk({"tool_calls": [fragment(0, id_, name, arguments)]})
+    return sse(document, chunk({}, "tool_calls"), DONE)
 
 
 def responses_call(arguments: str, **changes: Any) -> bytes:
@@ -387,8 +387,11 @@ def responses_call(arguments: str, **changes: Any) -> bytes:
 
 
 def ollama_call(name: str, arguments: Any) -> bytes:
-    made = {"content": "\n", "tool_calls": [{"function": {"name": name, "arguments": arguments}}]}
-    return lines(line(made), line({"content": ""}, done=True, done_reason="stop"))
+    document = {
+        "content": "\n",
+        "tool_calls": [{"function": {"name": name, "arguments": arguments}}],
+    }
+    return lines(line(document), line({"content": ""}, done=True, done_reason="stop"))
 
 
 ANSWERS: list[tuple[str, str, bytes, str]] = [

@@ -53,7 +53,9 @@ ROWS: Mapping[str, Limit[Any]] = {
         "does not know `x-order`", lambda node: "x-order" in node.keys, NEW, "Whose order?"
     ),
 }
-CONSTRUCT = next(one for one in CONSTRUCTS if one.about == "a member of one's own")
+CONSTRUCT = next(
+    construct for construct in CONSTRUCTS if construct.about == "a member of one's own"
+)
 
 
 def sources_twice(tables: Iterable[LimitTable], texts: Iterable[str]) -> list[str]:
@@ -65,10 +67,10 @@ def sources_twice(tables: Iterable[LimitTable], texts: Iterable[str]) -> list[st
 
 def rows_twice(table: LimitTable) -> list[str]:
     """Our words of the rows that say the same as another."""
-    said = Counter(
+    counts = Counter(
         (row.says, row.refusal, row.severity, row.source, row.family) for row in table.rows
     )
-    return [f"{table.protocol}: {words[0]}" for words, count in said.items() if count > 1]
+    return [f"{table.protocol}: {words[0]}" for words, count in counts.items() if count > 1]
 
 
 def sources() -> list[str]:
@@ -94,15 +96,15 @@ def test_a_limit_that_stands_twice_is_found(protocol: str) -> None:
 
 def told(protocol: str, tool: Tool, construct: Construct) -> list[bool]:
     """Who speaks of a new row: lint, its matrix, the preflight, the end, the page of constructs."""
-    found = [one for one in findings(tool, (protocol,)) if one.source == NEW.words]
+    matches = [finding for finding in findings(tool, (protocol,)) if finding.source == NEW.words]
     plain = next(row.plain for row in acceptance_matrix(tool) if row.protocol == protocol)
     notes = [note for note in sent(protocol, tool).notes if "refused" in note]
     answer = refusal(protocol, tool)
     page = constructs.document([construct])
     return [
-        [one.severity for one in found] == ["refused"],
+        [finding.severity for finding in matches] == ["refused"],
         plain.verdict == "no",
-        bool(notes) and found[0].message in notes[0],
+        bool(notes) and matches[0].message in notes[0],
         answer is not None and answer.source == NEW.words,
         "**refused** 1" in page and f"1. {NEW.words}" in page and "| 1 |" in page,
     ]
@@ -139,9 +141,9 @@ def test_so_does_one_about_several_tools(protocol: str, monkeypatch: pytest.Monk
     table = LIMITS[protocol]
     grown = replace(table, of_request=(*table.of_request, row))
     plant(monkeypatch, protocol, grown)
-    found = [one for one in of_group(tools, protocol) if one.source == NEW.words]
-    assert [one.message for one in found] == [f"{table.who} takes 2 tools, not 3."]
-    assert any(found[0].message in note for note in sent(protocol, *tools).notes)
+    findings = [finding for finding in of_group(tools, protocol) if finding.source == NEW.words]
+    assert [finding.message for finding in findings] == [f"{table.who} takes 2 tools, not 3."]
+    assert any(findings[0].message in note for note in sent(protocol, *tools).notes)
     assert str(refusal(protocol, *tools)) == "3 are too many."
 
 

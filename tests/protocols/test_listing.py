@@ -21,4 +21,4 @@ def test_what_has_a_name_is_a_model(value: Any) -> None:
 @pytest.mark.parametrize("protocol", CODECS)
 def test_what_is_no_list_has_no_models(protocol: str, value: Any) -> None:
     assert CODECS[protocol].models(value) == ()
-    assert all(isinstance(one, ModelInfo) for one in CODECS[protocol].models([ONE]))
+    assert all(isinstance(model, ModelInfo) for model in CODECS[protocol].models([ONE]))

@@ -49,8 +49,8 @@ def test_thinking_text_and_calls_in_their_order() -> None:
 
 def test_one_object_is_read_as_the_lines_are() -> None:
     function = {"name": "f", "arguments": {"x": 1}}
-    said = {"thinking": "hm", "content": "a", "tool_calls": [{"id": "i", "function": function}]}
-    whole = line(said, done=True, done_reason="stop")
+    answer = {"thinking": "hm", "content": "a", "tool_calls": [{"id": "i", "function": function}]}
+    whole = line(answer, done=True, done_reason="stop")
     facts = decode("ollama", json.dumps(whole, indent=1).encode())
     assert (facts["reasoning_text"], facts["text"]) == ("hm", "a")
     assert facts["tool_calls"][0]["id"] == "i"
@@ -149,16 +149,16 @@ def test_a_refusal_of_the_request_is_told_in_its_words() -> None:
 
 
 def test_logprobs_ride_on_the_part_they_came_with() -> None:
-    one, two, last = ({"token": token} for token in "abc")
+    data, two, last = ({"token": token} for token in "abc")
     body = lines(
-        line({"content": ""}, logprobs=[one]),
+        line({"content": ""}, logprobs=[data]),
         line({"content": "ab"}, logprobs=[two]),
         line({"content": ""}, logprobs=[last]),
         END,
     )
     events = events_of("ollama", body)
     ((_, part),) = parts_of(events)
-    assert part.meta["logprobs"] == [one, two]
+    assert part.meta["logprobs"] == [data, two]
     end = end_of(events)
     assert isinstance(end, ResponseEnded)
     assert end.meta["logprobs"] == [last]

@@ -29,8 +29,8 @@ def body_of(*messages: Message, **changes: Any) -> dict[str, Any]:
 
 
 def said(*messages: Message, **changes: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = body_of(*messages, **changes)["messages"]
-    return found
+    results: list[dict[str, Any]] = body_of(*messages, **changes)["messages"]
+    return results
 
 
 def notes(*messages: Message, **changes: Any) -> tuple[str, ...]:
@@ -83,9 +83,9 @@ def test_choices_are_narrowed_and_said(
     body = body_of(tools=(F, G), choice=choice)
     assert [tool["function"]["name"] for tool in body.get("tools", ())] == names
     assert "tool_choice" not in body
-    told = [one for one in notes(tools=(F, G), choice=choice) if one != WHOLE]
-    assert len(told) == (note is not None)
-    assert (note or "") in "".join(told)
+    outputs = [note for note in notes(tools=(F, G), choice=choice) if note != WHOLE]
+    assert len(outputs) == (note is not None)
+    assert (note or "") in "".join(outputs)
 
 
 def test_what_a_tool_asks_for_in_vain_is_said() -> None:

@@ -169,9 +169,9 @@ def test_usage(usage: dict[str, Any]) -> None:
     ],
 )
 def test_usage_in_full(more: dict[str, Any], counts: tuple[int | None, ...]) -> None:
-    told = {"prompt_tokens": 9, "completion_tokens": 4, **more}
+    answer = {"prompt_tokens": 9, "completion_tokens": 4, **more}
     usage = end_of(
-        events_of("openai_chat", sse(chunk({"content": "a"}, "stop", usage=told), DONE))
+        events_of("openai_chat", sse(chunk({"content": "a"}, "stop", usage=answer), DONE))
     ).usage
     assert (usage.cached_tokens, usage.cache_write_tokens, usage.reasoning_tokens) == counts
 
@@ -194,7 +194,7 @@ def test_logprobs_stay_on_the_part_whose_tokens_they_are() -> None:
     )
     events = events_of("openai_chat", body)
     assert [
-        [one["token"] for one in part.meta.get("logprobs", ())] for _, part in parts_of(events)
+        [item["token"] for item in part.meta.get("logprobs", ())] for _, part in parts_of(events)
     ] == [["", "a", "b"], [], ["no"]]
     end = end_of(events)
     assert isinstance(end, ResponseEnded)
@@ -202,17 +202,17 @@ def test_logprobs_stay_on_the_part_whose_tokens_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pieces", "found"),
+    ("pieces", "count"),
     [
         (["\n<th", "ink>", "hm</think>so"], 1),
         (["so <think>"], 0),
         (["<thin", "k"], 0),
     ],
 )
-def test_q34_thinking_inside_of_text_stays_there_and_is_told(pieces: list[str], found: int) -> None:
+def test_q34_thinking_inside_of_text_stays_there_and_is_told(pieces: list[str], count: int) -> None:
     body = sse(*(chunk({"content": piece}) for piece in pieces), chunk({}, "stop"), DONE)
     events = events_of("openai_chat", body)
-    assert codes_of(events).count("inline_thinking") == found
+    assert codes_of(events).count("inline_thinking") == count
     assert decode("openai_chat", body)["text"] == "".join(pieces)
 
 
@@ -357,7 +357,7 @@ def test_calls_at_the_end_of_a_stream_are_no_further_ones(listed: str, codes: li
 
 
 @pytest.mark.parametrize(
-    ("reason", "native", "told"),
+    ("reason", "native", "flag"),
     [
         ("stop", "MALFORMED_FUNCTION_CALL", True),
         ("tool_calls", "UNEXPECTED_TOOL_CALL", True),
@@ -371,10 +371,10 @@ def test_calls_at_the_end_of_a_stream_are_no_further_ones(listed: str, codes: li
     ],
 )
 def test_a_reason_of_the_models_server_that_is_worse_is_told(
-    reason: str, native: str, told: bool
+    reason: str, native: str, flag: bool
 ) -> None:
     last = chunk({"content": "a"}, reason)
     last["choices"][0]["native_finish_reason"] = native
     events = events_of("openai_chat", sse(chunk({"role": "assistant"}), last, DONE))
     codes = [code for code in codes_of(events) if code != "calls_missing"]
-    assert codes == (["native_reason"] if told else [])
+    assert codes == (["native_reason"] if flag else [])

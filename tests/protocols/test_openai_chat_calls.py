@@ -190,8 +190,8 @@ CALLS: list[tuple[str, list[Any], Expected]] = [
 @pytest.mark.parametrize(("chunks", "expected"), [c[1:] for c in CALLS], ids=[c[0] for c in CALLS])
 def test_fragments_find_their_call(chunks: list[Any], expected: Expected) -> None:
     facts = decode("openai_chat", sse(*chunks, FINISH, DONE))
-    found = [(c["id"], c["name"], c["arguments_raw"]) for c in facts["tool_calls"]]
-    assert found == expected
+    matches = [(c["id"], c["name"], c["arguments_raw"]) for c in facts["tool_calls"]]
+    assert matches == expected
     assert (facts["ended"], facts["error"]) == ("complete", None)
 
 
@@ -245,7 +245,7 @@ def test_one_call_in_both_members_is_one_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "then", "found", "codes"),
+    ("first", "then", "matches", "codes"),
     [
         ('{"x":1}', {"x": 1}, ('{"x": 1}', True), []),
         ("", {"x": 1}, ('{"x": 1}', True), []),
@@ -257,10 +257,10 @@ def test_one_call_in_both_members_is_one_call() -> None:
     ],
 )
 def test_arguments_that_replace_others_are_told(
-    first: Any, then: Any, found: tuple[str, bool], codes: list[str]
+    first: Any, then: Any, matches: tuple[str, bool], codes: list[str]
 ) -> None:
     values = calls(fragment(0, "a", "f", first)), calls(fragment(0, arguments=then))
-    assert _found(*values) == ([found], codes)
+    assert _found(*values) == ([matches], codes)
 
 
 def test_a_finish_reason_does_not_look_at_every_call_again() -> None:

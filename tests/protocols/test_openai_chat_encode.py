@@ -34,8 +34,8 @@ def body_of(*messages: Message, **changes: Any) -> dict[str, Any]:
 
 
 def said(*messages: Message, **changes: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = body_of(*messages, **changes)["messages"]
-    return found
+    results: list[dict[str, Any]] = body_of(*messages, **changes)["messages"]
+    return results
 
 
 def notes(*messages: Message, **changes: Any) -> str:
@@ -96,8 +96,8 @@ def test_quirks(quirk: str, expected: dict[str, Any]) -> None:
 )
 def test_choices(choice: ToolChoice, expected: dict[str, Any]) -> None:
     body = body_of(choice=choice)
-    found = {k: v for k, v in body.items() if k in ("tool_choice", "parallel_tool_calls")}
-    assert found == expected
+    result = {k: v for k, v in body.items() if k in ("tool_choice", "parallel_tool_calls")}
+    assert result == expected
     bare = request(tools=(), choice=choice)
     assert "tool_choice" not in encoded("openai_chat", bare)[0]
     assert bool(encoded("openai_chat", bare)[1].notes) == choice.forced
@@ -266,7 +266,7 @@ def test_short_ids_for_mistral() -> None:
         results(result("toolu_0123456789", "x"), result("abcdefgh1", "y")),
         quirks=("short_ids",),
     )
-    sent = [one["id"] for one in messages[0]["tool_calls"]]
+    sent = [tool_call["id"] for tool_call in messages[0]["tool_calls"]]
     assert sent == [message["tool_call_id"] for message in messages[1:]]
     assert sent[1] == "abcdefgh1"
     assert len(sent[0]) == 9

@@ -25,7 +25,7 @@ def tooled(choice: ToolChoice, *quirks: str, **changes: Any) -> tuple[list[str],
 
 
 @pytest.mark.parametrize(
-    ("choice", "quirks", "names", "said", "note"),
+    ("choice", "quirks", "names", "text", "note"),
     [
         (ToolChoice(allowed=("f",)), (), ["f"], None, "Only the allowed tools were sent"),
         (ToolChoice("required", allowed=("f",)), (), ["f"], "required", "Only the allowed tools"),
@@ -57,10 +57,10 @@ def tooled(choice: ToolChoice, *quirks: str, **changes: Any) -> tuple[list[str],
     ],
 )
 def test_choices(
-    choice: ToolChoice, quirks: tuple[str, ...], names: list[str], said: Any, note: str
+    choice: ToolChoice, quirks: tuple[str, ...], names: list[str], text: Any, note: str
 ) -> None:
-    sent, found, notes = tooled(choice, *quirks)
-    assert (sent, found) == (names, said)
+    sent, matches, notes = tooled(choice, *quirks)
+    assert (sent, matches) == (names, text)
     assert note in notes
     if not note:
         assert "sent" not in notes.replace("sql was sent as", "")

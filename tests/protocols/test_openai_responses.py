@@ -107,9 +107,9 @@ def test_an_answer_in_full() -> None:
         ("call", ARGS, True),
     ]
     assert warned(events) == []
-    first, last, said, called = (part for _, part in parts_of(events))
+    first, last, part_ended, called = (part for _, part in parts_of(events))
     assert (first.meta, last.meta["block"]) == ({}, opaque)
-    assert "content" not in said.meta["block"]
+    assert "content" not in part_ended.meta["block"]
     assert (called.name, called.provider_id) == ("f", "call_2")
     assert called.meta["block"]["id"] == "fc_1"
     assert "arguments" not in called.meta["block"]
@@ -288,7 +288,7 @@ def test_a_free_form_call_is_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("item", "kind", "name", "said"),
+    ("item", "kind", "name", "text"),
     [
         ({"type": "web_search_call", "id": "ws_1", "status": "completed"}, "server_call", "", ""),
         (MCP, "server_call", "roll", '{"d": 6}'),
@@ -300,12 +300,12 @@ def test_a_free_form_call_is_text() -> None:
     ],
 )
 def test_what_the_provider_runs_is_shown_and_never_ours(
-    item: dict[str, Any], kind: str, name: str, said: str
+    item: dict[str, Any], kind: str, name: str, text: str
 ) -> None:
     streamed = read(added(0, {"type": item["type"], "id": item["id"]}), done(0, item), completed())
     for events in (streamed, read(completed(item))):
-        ((found, part),) = parts_of(events)
-        assert (found, part.name, part.text, part.meta["block"]) == (kind, name, said, item)
+        ((match, part),) = parts_of(events)
+        assert (match, part.name, part.text, part.meta["block"]) == (kind, name, text, item)
         assert part.provider_id == item["id"]
         assert warned(events) == []
         assert good(events).reason == "stop"
@@ -314,9 +314,10 @@ def test_what_the_provider_runs_is_shown_and_never_ours(
 def test_a_list_of_a_servers_tools_is_no_call_of_the_server() -> None:
     listed = {"type": "mcp_list_tools", "id": "l", "server_label": "dice", "tools": []}
     facts = decode("openai_responses", sse(completed(listed, MCP)))
-    assert [(one["name"], one["kind"]) for one in facts["server_tool_calls"]] == [
-        ("roll", "mcp_call")
-    ]
+    assert [
+        (server_tool_call["name"], server_tool_call["kind"])
+        for server_tool_call in facts["server_tool_calls"]
+    ] == [("roll", "mcp_call")]
 
 
 @pytest.mark.parametrize(
@@ -414,10 +415,10 @@ def test_a_response_in_the_background_is_no_failure_and_not_whole(
     end = end_of(events)
     assert isinstance(end, ResponseEnded)
     assert (end.reason, end.raw_reason, end.meta["id"]) == ("other", status, "resp_1")
-    told = next(event for event in events if isinstance(event, Warned))
-    assert told.code == "background"
-    assert f"status is {status}" in told.message
-    assert told.message.endswith("resp_1.")
+    warned = next(event for event in events if isinstance(event, Warned))
+    assert warned.code == "background"
+    assert f"status is {status}" in warned.message
+    assert warned.message.endswith("resp_1.")
     assert not any(part.complete for _, part in parts_of(events))
 
 
@@ -443,13 +444,13 @@ def test_small_words() -> None:
     assert label({"x": 1}) == ""
     assert key_header("k", ()) == {"authorization": "Bearer k"}
     assert key_header("k", ("api_key_header",)) == {"api-key": "k"}
-    assert [one.id for one in models({"data": [{"id": "a"}, 3, {}]})] == ["a"]
+    assert [model.id for model in models({"data": [{"id": "a"}, 3, {}]})] == ["a"]
 
 
 @pytest.mark.parametrize(
     "response",
     [
-        *(body(call(ARGS), status=one) for one in ("expired", "cancelled")),
+        *(body(call(ARGS), status=literal) for literal in ("expired", "cancelled")),
         body(call(ARGS), error={"code": "server_error", "message": "boom"}),
     ],
     ids=lambda response: str(response["status"]),
@@ -509,8 +510,8 @@ def test_an_end_that_lists_other_arguments_is_told(
 def test_arguments_that_are_told_whole_are_sound_though_a_piece_was_lost() -> None:
     head = (added(0, call("")), args(0, '{"x"'), '{"typ', args(0, "}"))
     assert seen(read(*head, done(0, call(ARGS)), completed())) == [("call", ARGS, True)]
-    told = event("function_call_arguments.done", 0, arguments='{"x"}')
-    assert seen(read(*head, told, completed())) == [("call", '{"x"}', True)]
+    answer = event("function_call_arguments.done", 0, arguments='{"x"}')
+    assert seen(read(*head, answer, completed())) == [("call", '{"x"}', True)]
     assert seen(read(*head, done(0, call(None)), completed())) == [("call", '{"x"}', False)]
 
 
@@ -530,8 +531,8 @@ def test_an_empty_end_never_overrules_arguments_that_came(
 
 @pytest.mark.parametrize("empty", ["", "{}"])
 def test_arguments_that_are_told_empty_never_overrule_pieces(empty: str) -> None:
-    told = event("function_call_arguments.done", 0, arguments=empty)
-    events = read(added(0, call("")), args(0, ARGS), told, completed())
+    answer = event("function_call_arguments.done", 0, arguments=empty)
+    events = read(added(0, call("")), args(0, ARGS), answer, completed())
     # No event had all of the arguments, so they may be half of what was meant.
     assert seen(events) == [("call", ARGS, False)]
     assert warned(events) == ["item_differs"]
@@ -564,8 +565,8 @@ def test_a_call_that_is_called_otherwise_at_its_end_is_told(other: dict[str, Any
 
 
 def test_arguments_are_not_lost_where_nothing_but_their_event_came() -> None:
-    told = event("function_call_arguments.done", 0, arguments=ARGS, name="f", call_id="c")
-    events = read(told, completed())
+    answer = event("function_call_arguments.done", 0, arguments=ARGS, name="f", call_id="c")
+    events = read(answer, completed())
     ((_, part),) = parts_of(events)
     assert (part.name, part.provider_id, part.text, part.complete) == ("f", "c", ARGS, True)
     assert warned(events) == ["no_start"]
@@ -573,7 +574,7 @@ def test_arguments_are_not_lost_where_nothing_but_their_event_came() -> None:
 
 def said(*pieces: str, index: int = 0) -> tuple[Any, ...]:
     """A message that is announced and streamed with a content index for each delta."""
-    return (added(index, message()), *(text(index, one, n) for n, one in enumerate(pieces)))
+    return (added(index, message()), *(text(index, item, n) for n, item in enumerate(pieces)))
 
 
 @pytest.mark.parametrize(

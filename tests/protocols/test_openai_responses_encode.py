@@ -41,8 +41,8 @@ def body_of(*messages: Message, **changes: Any) -> dict[str, Any]:
 
 
 def said(*messages: Message, **changes: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = body_of(*messages, **changes)["input"]
-    return found
+    results: list[dict[str, Any]] = body_of(*messages, **changes)["input"]
+    return results
 
 
 def notes(*messages: Message, **changes: Any) -> str:
@@ -180,10 +180,10 @@ def test_calls_and_results_of_any_provider() -> None:
     assert items[0] == {"type": "message", "role": "assistant", "content": text}
     calls, outputs = items[1:4], items[4:]
     assert calls[0] == {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
-    assert [one["call_id"] for one in calls] == [one["call_id"] for one in outputs]
-    assert len({one["call_id"] for one in calls}) == 3
-    assert all(len(one["call_id"]) <= 64 for one in calls)
-    assert [one["output"] for one in outputs] == ["1", "Error: no", ""]
+    assert [call["call_id"] for call in calls] == [output["call_id"] for output in outputs]
+    assert len({call["call_id"] for call in calls}) == 3
+    assert all(len(call["call_id"]) <= 64 for call in calls)
+    assert [output["output"] for output in outputs] == ["1", "Error: no", ""]
     failed = results(result("a", "no", is_error=True))
     assert "begin with Error" in notes(assistant(call("a")), failed)
 
@@ -248,7 +248,7 @@ def test_reasoning_goes_with_what_it_led_to(
 ) -> None:
     messages = [assistant(*parts)]
     messages += [results(result("a", "1"))] if any(p.kind == "call" for p in parts) else []
-    items = [one for one in said(*messages) if not one["type"].endswith("_output")]
+    items = [data for data in said(*messages) if not data["type"].endswith("_output")]
     assert [item["type"] for item in items] == types
     assert note in notes(*messages)
     # An item that has lost its reasoning must not ask for it by its id.
@@ -258,9 +258,9 @@ def test_reasoning_goes_with_what_it_led_to(
 def test_reasoning_in_the_open_goes_where_nothing_is_sealed() -> None:
     turn = (assistant(own("thinking", **OPEN), own_call("a", **HEAD)), results(result("a", "1")))
     assert said(*turn, quirks=("no_encrypted_reasoning",))[0] == OPEN["block"]
-    told = responses.reasoning(content=[{"type": "reasoning_text", "text": "Why."}])
-    kept = assistant(own("thinking", block=told), own_call("a", **HEAD))
-    assert said(kept, turn[1])[0] == told
+    answer = responses.reasoning(content=[{"type": "reasoning_text", "text": "Why."}])
+    message = assistant(own("thinking", block=answer), own_call("a", **HEAD))
+    assert said(message, turn[1])[0] == answer
 
 
 @pytest.mark.parametrize(
@@ -331,8 +331,8 @@ def test_what_was_cut_goes_without_ids_and_without_its_reasoning() -> None:
 
 def test_items_that_came_from_another_model_are_left_out() -> None:
     sealed = replace(own("thinking", **SEALED), protocol="", origin="model")
-    made = replace(own_call("a", **HEAD), protocol="", origin="model")
-    items = said(assistant(sealed, made), results(result("a", "1")))
+    part = replace(own_call("a", **HEAD), protocol="", origin="model")
+    items = said(assistant(sealed, part), results(result("a", "1")))
     assert [item["type"] for item in items] == ["function_call", "function_call_output"]
     assert "id" not in items[0]
-    assert "thinking parts that came from another model." in notes(assistant(sealed, made))
+    assert "thinking parts that came from another model." in notes(assistant(sealed, part))

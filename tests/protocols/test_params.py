@@ -77,13 +77,13 @@ def check_wish(target: str, params: dict[str, Any], cell: str, expected: Any) ->
         with pytest.raises(BadInput, match=re.escape(f"params: {target}")):
             sent(target, params)
         return
-    said = sent(target, params)[THINKING[target]]
+    text = sent(target, params)[THINKING[target]]
     if expected is None:  # a sentence: tokens for words
-        assert said == {"type": "enabled", "budget_tokens": 1024}
+        assert text == {"type": "enabled", "budget_tokens": 1024}
     elif isinstance(expected, dict):
-        assert expected.items() <= said.items()
+        assert expected.items() <= text.items()
     else:
-        assert said == expected
+        assert text == expected
 
 
 @pytest.mark.parametrize(
@@ -166,6 +166,6 @@ def test_what_is_null_says_nothing_and_what_is_replaced_is_told() -> None:
 
 def test_what_another_protocol_cannot_be_told_is_left_out_of_an_export_and_noted() -> None:
     params = {"num_ctx": 1, "top_k": 2, "num_predict": 3, "banana": 4}
-    kept, notes = supported_params("anthropic", params)
-    assert kept == {"top_k": 2, "num_predict": 3}
+    stored_data, notes = supported_params("anthropic", params)
+    assert stored_data == {"top_k": 2, "num_predict": 3}
     assert [note.split()[2] for note in notes] == ["num_ctx", "banana"]

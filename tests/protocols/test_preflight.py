@@ -82,7 +82,7 @@ def test_a_schema_of_any_depth_is_judged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "strict", "told"),
+    ("model", "strict", "flag"),
     [
         ("gpt-5.5", False, True),
         ("gpt-5.6-sol", False, True),
@@ -98,8 +98,8 @@ def test_a_schema_of_any_depth_is_judged() -> None:
 )
 @pytest.mark.parametrize("protocol", ["openai_chat", "openai_responses"])
 def test_older_models_of_openai_take_lookaround_in_tools_that_are_not_strict(
-    protocol: str, model: str, strict: bool, told: bool
+    protocol: str, model: str, strict: bool, flag: bool
 ) -> None:
     tools = tuple(replace(tool, strict=strict) for tool in patterned("a(?<!b)c"))
     _, sent = encoded(protocol, replace(request(tools=tools), model=model))
-    assert any("does not accept a lookahead" in note for note in sent.notes) == told
+    assert any("does not accept a lookahead" in note for note in sent.notes) == flag

@@ -28,13 +28,13 @@ LONG = "7" * 309
 @given(VALUES, VALUES, st.sampled_from([None, 1, "\t"]))
 def test_a_member_is_quoted_to_the_letter(before: Any, value: Any, indent: Any) -> None:
     text = json.dumps({"a": [before, {"b": value}], "c": before}, indent=indent)
-    found = Quoted(text).member("a", 1, "b")
-    assert found in text
-    assert json.loads(found) == value
+    match = Quoted(text).member("a", 1, "b")
+    assert match in text
+    assert json.loads(match) == value
 
 
 @pytest.mark.parametrize(
-    ("text", "path", "found"),
+    ("text", "path", "match"),
     [
         ('{"a": 1.10}', ("a",), "1.10"),
         ('{"a": 1, "a": 2 }', ("a",), "2"),
@@ -45,8 +45,8 @@ def test_a_member_is_quoted_to_the_letter(before: Any, value: Any, indent: Any) 
         (' {"a" : [ 1 , {"b":{}} ] } ', ("a", 1, "b"), "{}"),
     ],
 )
-def test_members(text: str, path: tuple[str | int, ...], found: str) -> None:
-    assert Quoted(text).member(*path) == found
+def test_members(text: str, path: tuple[str | int, ...], match: str) -> None:
+    assert Quoted(text).member(*path) == match
 
 
 @UNHURRIED
@@ -58,7 +58,7 @@ def test_what_is_parsed_is_what_json_says(value: Any, escaped: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "matches"),
     [
         ("[1e999, -1E+400]", ["1e999", "-1E+400"]),
         (f"[{LONG}, {LONG}.5, {LONG[:250]}e99]", [int(LONG), f"{LONG}.5", f"{LONG[:250]}e99"]),
@@ -69,8 +69,8 @@ def test_what_is_parsed_is_what_json_says(value: Any, escaped: bool) -> None:
         ("[9007199254740993, 1e-400, -0.0]", [2**53 + 1, 0.0, -0.0]),
     ],
 )
-def test_what_no_float_or_text_holds(text: str, found: Any) -> None:
-    assert repr(parse_json(text)) == repr(found)
+def test_what_no_float_or_text_holds(text: str, matches: Any) -> None:
+    assert repr(parse_json(text)) == repr(matches)
 
 
 def test_what_is_parsed_can_be_written_again() -> None:

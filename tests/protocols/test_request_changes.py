@@ -118,8 +118,10 @@ def test_what_is_no_object_is_not_compared(old: str, new: str) -> None:
         for text in (old, new)
     ]
     assert request_changes(*bodies) is None
-    one, other = (replace(bodies[0], body="{}", protocol=p) for p in ("anthropic", "gemini"))
-    assert request_changes(one, other) is None
+    request_sent, other = (
+        replace(bodies[0], body="{}", protocol=p) for p in ("anthropic", "gemini")
+    )
+    assert request_changes(request_sent, other) is None
 
 
 def test_any_object_is_compared_whatever_its_members_are() -> None:
@@ -135,6 +137,6 @@ def test_any_object_is_compared_whatever_its_members_are() -> None:
         )
         for body in (odd, {}, {"tools": {}, "input": [None, 3]})
     ]
-    for one in bodies:
+    for request_sent in bodies:
         for other in bodies:
-            assert request_changes(one, other) is not None
+            assert request_changes(request_sent, other) is not None

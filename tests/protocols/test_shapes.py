@@ -54,7 +54,7 @@ CHOICES = (
 
 
 def names(*typed: Any) -> set[str]:
-    return {name for one in typed for name in get_type_hints(one)}
+    return {name for item in typed for name in get_type_hints(item)}
 
 
 @pytest.mark.parametrize("choice", CHOICES)
@@ -75,8 +75,8 @@ def test_anthropic(choice: ToolChoice) -> None:
     assert body.keys() - {"temperature", "top_p"} <= names(MessageCreateParamsStreaming)
     assert all(tool.keys() <= names(anthropic.ToolParam) for tool in body["tools"])
     kinds = {"auto": "Auto", "any": "Any", "tool": "Tool"}
-    if said := body.get("tool_choice"):
-        assert said.keys() <= names(getattr(anthropic, f"ToolChoice{kinds[said['type']]}Param"))
+    if text := body.get("tool_choice"):
+        assert text.keys() <= names(getattr(anthropic, f"ToolChoice{kinds[text['type']]}Param"))
     blocks = [block for message in body["messages"] for block in message["content"]]
     blocks += [piece for block in blocks for piece in block.get("content", ())
                if isinstance(piece, dict)]  # fmt: skip
@@ -100,16 +100,16 @@ def test_openai_chat(choice: ToolChoice, quirks: tuple[str, ...]) -> None:
     kinds = {"function": chat.ChatCompletionFunctionToolParam,
              "custom": chat.ChatCompletionCustomToolParam}  # fmt: skip
     assert all(tool.keys() == names(kinds[tool["type"]]) for tool in body["tools"])
-    said = body.get("tool_choice")
-    if isinstance(said, dict):
-        assert said.keys() == {"type", said["type"]}
+    text = body.get("tool_choice")
+    if isinstance(text, dict):
+        assert text.keys() == {"type", text["type"]}
     for message in body["messages"]:
         assert message.keys() <= names(getattr(chat, CHAT_MESSAGES[message["role"]]))
         content = message["content"]
         for part in content if isinstance(content, list) else []:
             assert part.keys() <= names(getattr(chat, CHAT_PARTS[part["type"]]))
-        for made in message.get("tool_calls", ()):
-            assert made.keys() == names(getattr(chat, CHAT_CALLS[made["type"]]))
+        for tool_call in message.get("tool_calls", ()):
+            assert tool_call.keys() == names(getattr(chat, CHAT_CALLS[tool_call["type"]]))
 
 
 @pytest.mark.parametrize("choice", CHOICES)
@@ -125,6 +125,6 @@ def test_ollama(choice: ToolChoice) -> None:
     for message in body["messages"]:
         # The server knows the ids of calls (api/types.go), its Python package does not yet.
         assert message.keys() - {"tool_call_id"} <= ollama.Message.model_fields.keys()
-        for made in message.get("tool_calls", ()):
-            assert made.keys() == {"id", "function"}
-            assert made["function"].keys() == {"name", "arguments"}
+        for tool_call in message.get("tool_calls", ()):
+            assert tool_call.keys() == {"id", "function"}
+            assert tool_call["function"].keys() == {"name", "arguments"}

@@ -35,8 +35,8 @@ def test_a_token_is_starred_with_its_like_and_its_numbers_and_the_frame_stays_js
     assert len(masked) == len(frame)
     first, second, third = json.loads(masked)["logprobs"]
     assert (first["token"], first["bytes"]) == ("a*", "******")
-    assert [one["token"] for one in first["top_logprobs"]] == ["a*", "no"]
-    assert [type(one["bytes"]) for one in first["top_logprobs"]] == [str, list]
+    assert [top_logprob["token"] for top_logprob in first["top_logprobs"]] == ["a*", "no"]
+    assert [type(top_logprob["bytes"]) for top_logprob in first["top_logprobs"]] == [str, list]
     assert second == LIKELY[1]
     assert set(third["token"]) == {"*"}
     assert third["top_logprobs"] == LIKELY[2]["top_logprobs"]  # another's token is none of its own
@@ -45,24 +45,26 @@ def test_a_token_is_starred_with_its_like_and_its_numbers_and_the_frame_stays_js
 def test_the_data_of_an_event_gets_the_same_stars() -> None:
     first, second, odd = with_texts([*LIKELY[:2], "odd"], ["a*", "no"])
     assert (first["token"], first["bytes"]) == ("a*", "**")
-    assert [one["token"] for one in first["top_logprobs"]] == ["a*", "no"]
+    assert [top_logprob["token"] for top_logprob in first["top_logprobs"]] == ["a*", "no"]
     assert (second, odd) == (LIKELY[1], "odd")
     assert texts_of([*LIKELY, 1, {}, {"token": ""}, {"token": 1}]) == ["ab", "no", "é\n"]
     assert texts_of("ab") == []
 
 
 def test_what_broke_off_counts_and_what_stands_apart_is_none_of_the_entries() -> None:
-    told = {"topCandidates": [{"candidates": [{"token": "x"}]}], "chosenCandidates": [entry("x")]}
-    frame = json.dumps(told).encode()
-    found = token_lists(frame)
-    assert [[one.literal.text for one in tokens] for tokens in found.lists] == [["x"]]
-    assert [one.literal.text for one in found.apart] == ["x"]
+    answer = {"topCandidates": [{"candidates": [{"token": "x"}]}], "chosenCandidates": [entry("x")]}
+    frame = json.dumps(answer).encode()
+    matches = token_lists(frame)
+    assert [[token.literal.text for token in tokens] for tokens in matches.lists] == [["x"]]
+    assert [token_span.literal.text for token_span in matches.apart] == ["x"]
     assert starred(frame, ("x", [(0, 1)])).count(b'"token": "*"') == 2
     cut = frame[: frame.rindex(b"]}]")]
-    assert [[one.literal.text for one in tokens] for tokens in token_lists(cut).lists] == [["x"]]
+    assert [[token.literal.text for token in tokens] for tokens in token_lists(cut).lists] == [
+        ["x"]
+    ]
 
 
 def test_a_string_without_an_end_hides_no_bracket_and_no_later_line() -> None:
     frame = b'[{"token": "a"}, "b\\"c] [{"token"\n[{"token": "d\\"e"}]'
     lists = token_lists(frame).lists
-    assert [[one.literal.text for one in tokens] for tokens in lists] == [['d"e'], ["a"]]
+    assert [[token.literal.text for token in tokens] for tokens in lists] == [['d"e'], ["a"]]

@@ -41,7 +41,7 @@ def with_parameter(**schema: Any) -> Tool:
 @pytest.mark.parametrize("name", known_providers())
 def test_lint_when_any_protocol_or_profile_is_named_checks_its_protocol(name: str) -> None:
     assert protocol_of(name) in PROTOCOLS
-    assert [one for one in findings(GOOD, (name,)) if one.severity == "refused"] == []
+    assert [finding for finding in findings(GOOD, (name,)) if finding.severity == "refused"] == []
     of_group([GOOD], name)
     for table in tables_for(name):
         assert table.protocol == protocol_of(name)
@@ -101,15 +101,17 @@ def test_lint_when_a_name_is_unknown_lists_all_names() -> None:
 def test_vendor_limit_when_a_tool_exceeds_it_names_the_vendor(
     profile: str, tool: Tool, message: str
 ) -> None:
-    own = [one for one in findings(tool, (profile,)) if one.profile]
-    assert [(one.severity, one.message, one.profile) for one in own] == [
+    own = [finding for finding in findings(tool, (profile,)) if finding.profile]
+    assert [(finding.severity, finding.message, finding.profile) for finding in own] == [
         ("refused", message, profile)
     ]
     assert own[0].source.startswith("https://")
     if own[0].pointer in ("/name", "/parameters"):
-        refused = [one for one in findings(tool, (profile,)) if one.severity == "refused"]
+        refused = [
+            finding for finding in findings(tool, (profile,)) if finding.severity == "refused"
+        ]
         assert refused == own, "the protocol's row on the same subject is replaced"
-    assert [one for one in findings(tool) if one.profile] == []
+    assert [finding for finding in findings(tool) if finding.profile] == []
 
 
 @pytest.mark.parametrize(
@@ -128,16 +130,16 @@ def test_vendor_limit_when_there_are_many_tools_replaces_the_protocols(
     profile: str, count: int, messages: list[str]
 ) -> None:
     tools = [replace(GOOD, name=f"look_{number}", description="") for number in range(count)]
-    refused = [one for one in of_group(tools, profile) if one.severity == "refused"]
-    assert [one.message for one in refused] == messages
+    refused = [finding for finding in of_group(tools, profile) if finding.severity == "refused"]
+    assert [finding.message for finding in refused] == messages
 
 
 @pytest.mark.parametrize(("profile", "holds"), [("openai", True), ("azure", True), ("groq", False)])
 def test_limit_of_single_models_when_a_vendor_has_others_does_not_hold(
     profile: str, holds: bool
 ) -> None:
-    found = findings(with_parameter(pattern="^(?!a)b$"), (profile,))
-    assert any("gpt-5.5" in one.family for one in found) is holds
+    matches = findings(with_parameter(pattern="^(?!a)b$"), (profile,))
+    assert any("gpt-5.5" in finding.family for finding in matches) is holds
 
 
 def test_vendor_limits_when_they_are_listed_are_known_profiles_with_sources() -> None:

@@ -202,14 +202,14 @@ class Live:
 
     def go(self, to: int) -> list[Logged]:
         """Fold up to event number `to`; the events folded."""
-        taken = self.events[self.at : to]
-        for logged in taken:
+        loggeds = self.events[self.at : to]
+        for logged in loggeds:
             apply(self.session, logged)
             if logged.source is not None:
                 self.wire.feed(logged.source.recording, logged.at_ms, frame_bytes(logged))
             self.wire.log(logged)
         self.at = to
-        return taken
+        return loggeds
 
     def step(self, to: int) -> PageFrame:
         since = self.wire.version

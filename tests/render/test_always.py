@@ -69,52 +69,52 @@ def shown(choice: RuleChoice, *there: Rule, log: Log | None = None) -> tuple[Rul
 def test_a_rule_is_shown_before_it_is_written(
     choice: RuleChoice, there: tuple[Rule, ...], words: str, line: str
 ) -> None:
-    told, _ = shown(choice, *there)
-    assert told.words == words
-    assert line in told.lines
-    html = drawn_panel(ENV, told, whole=False)
-    assert f'name="print" value="{told.print}"' in html
+    rule_panel, _ = shown(choice, *there)
+    assert rule_panel.words == words
+    assert line in rule_panel.lines
+    html = drawn_panel(ENV, rule_panel, whole=False)
+    assert f'name="print" value="{rule_panel.print}"' in html
     assert f"Add this rule and {choice.action}" in html
     assert ("Reason for the model" in html) == (choice.action == "deny")
 
 
 def test_what_is_not_offered_says_why_and_has_no_button() -> None:
-    told, _ = shown(RuleChoice(), Rule("get_weather", "deny", words="never"))
-    assert "never" in told.proposal.why_not
-    html = drawn_panel(ENV, told, whole=False)
+    rule_panel, _ = shown(RuleChoice(), Rule("get_weather", "deny", words="never"))
+    assert "never" in rule_panel.proposal.why_not
+    html = drawn_panel(ENV, rule_panel, whole=False)
     assert "This rule is not available." in html
     assert 'method="post"' not in html
 
 
 def test_the_print_changes_with_the_rule_its_place_its_list_and_what_it_decides() -> None:
-    _, one = shown(RuleChoice())
-    assert one.rule is not None
+    _, proposal = shown(RuleChoice())
+    assert proposal.rule is not None
     asks = Rule("other", "ask")
     prints = [
-        print_of(RuleChoice(), one, ()),
-        print_of(RuleChoice(scope="always"), one, ()),
-        print_of(RuleChoice(), replace(one, rule=replace(one.rule, when=PARIS)), ()),
-        print_of(RuleChoice(), replace(one, place=1), ()),
-        print_of(RuleChoice(), replace(one, decides=("1.1",)), ()),
-        print_of(RuleChoice(), one, (asks,)),
-        print_of(RuleChoice(), one, (replace(asks, enabled=False),)),
+        print_of(RuleChoice(), proposal, ()),
+        print_of(RuleChoice(scope="always"), proposal, ()),
+        print_of(RuleChoice(), replace(proposal, rule=replace(proposal.rule, when=PARIS)), ()),
+        print_of(RuleChoice(), replace(proposal, place=1), ()),
+        print_of(RuleChoice(), replace(proposal, decides=("1.1",)), ()),
+        print_of(RuleChoice(), proposal, (asks,)),
+        print_of(RuleChoice(), proposal, (replace(asks, enabled=False),)),
     ]
     assert len(set(prints)) == len(prints)
-    assert print_of(RuleChoice(), one, ()) == prints[0]
+    assert print_of(RuleChoice(), proposal, ()) == prints[0]
 
 
 def test_hostile_names_and_values_stay_text() -> None:
     log = turn_with_calls((NASTY, {"city": NASTY}), (NASTY, {}))
     for choice in (RuleChoice("deny"), RuleChoice("deny", exact=True), RuleChoice()):
-        told, _ = shown(choice, Rule("*", "ask", words=NASTY), log=log)
-        html = drawn_panel(ENV, told, whole=False)
+        rule_panel, _ = shown(choice, Rule("*", "ask", words=NASTY), log=log)
+        html = drawn_panel(ENV, rule_panel, whole=False)
         assert "<script" not in html
         assert "<hx-partial" not in html
         roots(html)
     session = log.session()
     rule = Rule(NASTY, "ask", words=NASTY, when={"/city": {"prefix": "<"}})
-    found = about(session, session.call("1.1"), (rule,), ())
-    html = drawn_about(ENV, "s1", session.call("1.1"), found, whole=False)
+    matches = about(session, session.call("1.1"), (rule,), ())
+    html = drawn_about(ENV, "s1", session.call("1.1"), matches, whole=False)
     assert "<script" not in html
     assert len(roots(html)) == 1
 
@@ -129,12 +129,12 @@ def test_the_rule_that_decided_a_call_is_told_as_it_stands() -> None:
     session = log.session()
     call = session.call("1.1")
     rule = Rule("get_weather", "run", words="mine", id="r2", when={"/city": {"prefix": "Pa"}})
-    found = about(session, call, (), (READS, rule))
-    assert found.words == (
+    matches = about(session, call, (), (READS, rule))
+    assert matches.words == (
         "Rule 2 for all sessions, current version: “mine”: "
         'run get_weather where /city begins with "Pa"'
     )
-    assert found.tests == (('/city begins with "Pa"', '"Paris"'),)
+    assert matches.tests == (('/city begins with "Pa"', '"Paris"'),)
     assert about(session, call, (), (READS,)).words.startswith("This rule was deleted")
     person = two().add(CallDecided("1.1", "run", digest=DIGEST)).session()
     assert (

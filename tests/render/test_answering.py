@@ -21,7 +21,7 @@ from tests.factories import Log
 
 
 @pytest.mark.parametrize(
-    ("text", "problems", "told"),
+    ("text", "problems", "result_check"),
     [
         ("", None, ResultCheck("empty", "Empty: the model reads an empty result.")),
         ("Sunny", None, ResultCheck("text", "Text: the model reads it unchanged.")),
@@ -70,14 +70,14 @@ from tests.factories import Log
         ),
     ],
 )
-def test_what_a_text_is(text: str, problems: list[str] | None, told: ResultCheck) -> None:
+def test_what_a_text_is(text: str, problems: list[str] | None, result_check: ResultCheck) -> None:
     got = check_result_text(text, problems)
-    assert got.says.startswith(told.says)
+    assert got.says.startswith(result_check.says)
     assert (got.form, got.line, got.column, got.fits) == (
-        told.form,
-        told.line,
-        told.column,
-        told.fits,
+        result_check.form,
+        result_check.line,
+        result_check.column,
+        result_check.fits,
     )
 
 
@@ -97,7 +97,7 @@ def test_the_calls_of_the_same_tool_that_wait_are_alike() -> None:
         log.check(f"1.{index}")
     log.run("1.3")
     session = log.session()
-    assert [one.id for one in alike(session, session.call("1.0"))] == ["1.2"]
+    assert [call.id for call in alike(session, session.call("1.0"))] == ["1.2"]
     assert alike(session, session.call("1.1")) == []
 
 

@@ -30,10 +30,10 @@ def text_of(raw: str, *problems: Problem) -> str:
 @given(JSON, st.sampled_from([None, 2]))
 def test_the_layout_changes_only_white_space(value: object, indent: int | None) -> None:
     raw = json.dumps(value, indent=indent)
-    laid = text_of(raw)
-    assert json.loads(laid) == value
+    placed = text_of(raw)
+    assert json.loads(placed) == value
     literals = re.compile(r'"(?:[^"\\]|\\.)*"|[^"\s,:{}\[\]]+')
-    assert literals.findall(laid) == literals.findall(raw)
+    assert literals.findall(placed) == literals.findall(raw)
 
 
 @given(st.text(max_size=80))

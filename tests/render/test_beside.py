@@ -32,10 +32,10 @@ def turn(number: int, *, first: int | None, took: int, end: ResponseEnded | None
     request = RequestSent(
         number, protocol="anthropic", method="POST", url="/", headers={}, body="{}", model="sim-1"
     )
-    made = Turn(number, request, settings(), seq=number + 1, sent_ms=1000, end=end)
-    made.first_part_ms = None if first is None else 1000 + first
-    made.closed_ms = None if end is None else 1000 + took
-    return made
+    turn = Turn(number, request, settings(), seq=number + 1, sent_ms=1000, end=end)
+    turn.first_part_ms = None if first is None else 1000 + first
+    turn.closed_ms = None if end is None else 1000 + took
+    return turn
 
 
 def ended(read: int | None, wrote: int | None, cost: float | None) -> ResponseEnded:
@@ -84,7 +84,7 @@ def test_measures_are_of_the_run_that_the_last_prompt_began() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "open", "busy"),
+    ("view", "open", "busy"),
     [
         (view(), True, ""),
         (view(Log().start().prompt()), False, "the model is answering"),
@@ -92,19 +92,19 @@ def test_measures_are_of_the_run_that_the_last_prompt_began() -> None:
         (view(own=False), False, "from someone else"),
     ],
 )
-def test_who_takes_a_prompt(made: View, open: bool, busy: str) -> None:
-    one = lane(made, 1)
-    assert (one.open, one.busy.startswith(busy)) == (open, True)
+def test_who_takes_a_prompt(view: View, open: bool, busy: str) -> None:
+    item = lane(view, 1)
+    assert (item.open, item.busy.startswith(busy)) == (open, True)
 
 
 def lanes(*states: str, **changes: object) -> list[Lane]:
     base = lane(view(), 1)
-    made = [replace(base, number=n, id=f"s{n}", state=s) for n, s in enumerate(states, 1)]
-    return [replace(one, **changes) for one in made]  # type: ignore[arg-type]
+    lanes = [replace(base, number=n, id=f"s{n}", state=s) for n, s in enumerate(states, 1)]
+    return [replace(lane, **changes) for lane in lanes]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("made", "words"),
+    ("lanes", "words"),
     [
         (lanes("idle", "failed"), "nothing runs"),
         (lanes("running", "idle"), "1 runs"),
@@ -115,8 +115,8 @@ def lanes(*states: str, **changes: object) -> list[Lane]:
         (lanes("deleted", "running"), "1 runs"),
     ],
 )
-def test_all_in_one_line(made: list[Lane], words: str) -> None:
-    assert status_line(made) == words
+def test_all_in_one_line(lanes: list[Lane], words: str) -> None:
+    assert status_line(lanes) == words
 
 
 @pytest.mark.parametrize(

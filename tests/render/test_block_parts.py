@@ -42,7 +42,7 @@ SEARCH_RESULTS = {
 
 
 def part(kind: PartKind, text: str = "", name: str = "", **meta: Any) -> Part:
-    made = Part(
+    part = Part(
         0,
         kind=kind,
         name=name,
@@ -53,8 +53,8 @@ def part(kind: PartKind, text: str = "", name: str = "", **meta: Any) -> Part:
         ended_ms=1,
         complete=True,
     )
-    made.pieces, made.length = [text], len(text)
-    return made
+    part.pieces, part.length = [text], len(text)
+    return part
 
 
 def drawn(kind: PartKind, text: str = "", name: str = "", **meta: Any) -> Node:
@@ -105,7 +105,7 @@ def test_a_search_by_the_provider() -> None:
 
 
 @pytest.mark.parametrize(
-    ("meta", "told"),
+    ("meta", "output"),
     [
         ({"block": {"type": "web_search_call", "action": {"query": "tides"}}}, "tides"),
         ({"block": {"type": "code_interpreter_call", "code": "a = 1\nb"}}, "a = 1\nb"),
@@ -113,9 +113,9 @@ def test_a_search_by_the_provider() -> None:
     ],
 )
 def test_what_the_provider_was_asked_may_stand_in_its_block(
-    meta: dict[str, Any], told: str
+    meta: dict[str, Any], output: str
 ) -> None:
-    assert told in served(part("server_call", **meta)).text
+    assert output in served(part("server_call", **meta)).text
 
 
 def test_a_server_tool_that_failed() -> None:
@@ -167,8 +167,8 @@ def test_a_free_form_call_is_shown_as_text_and_edited_as_json() -> None:
 
 
 def test_sources_stand_below_the_text_and_below_the_answer() -> None:
-    said = drawn("text", "So.", block={"citations": [{"url": "https://a.test", "title": "A"}]})
-    assert "1 source" in said.text
+    text = drawn("text", "So.", block={"citations": [{"url": "https://a.test", "title": "A"}]})
+    assert "1 source" in text.text
     log = Log().start().prompt().request().part(0, "text", "So.")
     grounding = {"groundingChunks": [{"web": {"uri": "https://b.test", "title": "B"}}]}
     log.add(ResponseEnded("stop", meta={"groundingMetadata": grounding}))
@@ -226,7 +226,7 @@ def test_what_a_background_call_came_to_is_shown_in_portions() -> None:
 
 def test_a_block_says_of_which_text_it_shows_how_much() -> None:
     """The page keeps what was opened of a text where as little of it as at first comes again."""
-    said: list[tuple[str, str]] = []
+    rows: list[tuple[str, str]] = []
     for text, chosen in (
         ("a" * 20_000, {}),
         ("a" * 20_000, {"part-1-0": 18_000}),
@@ -238,8 +238,8 @@ def test_a_block_says_of_which_text_it_shows_how_much() -> None:
         live.go(len(log.events))
         root = parse(block(ENV, replace(live.view, upto=chosen), "part-1-0")).find("part-1-0")
         assert root is not None
-        said.append((root.attributes["data-of"], root.attributes["data-shown"]))
-    (first, few), (again, more), (other, _) = said
+        rows.append((root.attributes["data-of"], root.attributes["data-shown"]))
+    (first, few), (again, more), (other, _) = rows
     assert first == again != other
     assert (few, more) == ("16000", "18000")
 

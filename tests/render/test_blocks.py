@@ -151,11 +151,11 @@ def test_a_text_that_streams_on_and_on_sends_but_its_size(kind: PartKind) -> Non
     assert text is not None
     assert len(text.text) == paging.PORTION
     beyond = steps[paging.PORTION // 1_000 + 1 :]
-    told = [step.html for step in beyond if not step.empty]
+    outputs = [step.html for step in beyond if not step.empty]
     assert not any(step.grow for step in beyond)
-    assert len(told) <= (3_000_000 - paging.PORTION) / paging.SO_FAR + 1
-    assert "3\u2009000\u2009000 characters so far" in told[-1]
-    assert max(map(len, told)) < 300
+    assert len(outputs) <= (3_000_000 - paging.PORTION) / paging.SO_FAR + 1
+    assert "3\u2009000\u2009000 characters so far" in outputs[-1]
+    assert max(map(len, outputs)) < 300
 
 
 @apart
@@ -222,8 +222,8 @@ def test_of_a_long_session_a_page_has_the_last_turns_and_a_place_for_each_other(
 
 
 def test_the_stories_tell_every_kind_of_event() -> None:
-    told = {type(logged.event) for events in STORIES.values() for logged in events}
-    assert told == set(get_args(Event))
+    types = {type(logged.event) for events in STORIES.values() for logged in events}
+    assert types == set(get_args(Event))
 
 
 @pytest.mark.parametrize("name", STORIES)
@@ -317,14 +317,14 @@ def test_markdown_is_rendered_a_block_at_a_time(
             del rendered[before:]  # a page that is loaded reads its text once
     text = page.tree.find("text-1-0")
     assert text is not None
-    blocks = [one for one in text.children if isinstance(one, Node) and one.is_prose]
-    kinds = [one.name for block in blocks for one in block.children if isinstance(one, Node)]
+    blocks = [child for child in text.children if isinstance(child, Node) and child.is_prose]
+    kinds = [child.name for block in blocks for child in block.children if isinstance(child, Node)]
     assert kinds == ["h1", "ul", "p", "pre", "p", "pre", "ol", "blockquote"]
     # Each once, and in order; a blank line that begins one is left out.
     known = MARKDOWN[: MARKDOWN.index("17*23")].replace("~~~\n\n1", "~~~\n1")
     assert "".join(rendered) == known
     assert text.children[-1] == "17*23 and 2*2"
-    whole = "".join(str(one) for block in blocks for one in block.children)
+    whole = "".join(str(child) for block in blocks for child in block.children)
     assert whole == "".join(map(str, parse(markdown("".join(rendered))).children))
 
 

@@ -143,13 +143,13 @@ def test_several_fixes_are_offered_as_one_where_all_of_them_hold(
 ) -> None:
     title, minutes = fixes
     arguments = '{"title": 7, "minutes": "30"}'
-    told = (
+    outcome = (
         Problem("schema", "title is a number.", "/title", fix=title and f'"{title}"'),
         Problem("schema", "minutes is a string.", "/minutes", fix=minutes),
     )
-    one = card_of(asked("add_event", arguments, *told))
-    assert one.fixed == wanted
-    assert card_of(asked("add_event", arguments, *told).run("1.1")).fixed == ""
+    card = card_of(asked("add_event", arguments, *outcome))
+    assert card.fixed == wanted
+    assert card_of(asked("add_event", arguments, *outcome).run("1.1")).fixed == ""
 
 
 def test_a_fix_is_the_whole_text_with_one_value_replaced() -> None:

@@ -57,9 +57,9 @@ def test_a_link_to_a_call_shows_it(block_id: str, query: str) -> None:
     ],
 )
 def test_a_text_that_grows_is_closed_where_lines_end(text: str, pieces: list[int]) -> None:
-    found = paging.closed(text)
-    assert [len(piece) for piece in found] == pieces
-    assert "".join(found) == text
+    matches = paging.closed(text)
+    assert [len(piece) for piece in matches] == pieces
+    assert "".join(matches) == text
     for end in range(0, len(text), 997):  # whatever it was when it was looked at
         before = paging.closed(text[:end])
-        assert before[:-1] == found[: len(before) - 1]
+        assert before[:-1] == matches[: len(before) - 1]

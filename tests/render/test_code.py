@@ -31,10 +31,13 @@ def test_what_can_be_chosen() -> None:
 
 
 def test_a_long_text_is_cut_and_saved() -> None:
-    one = CodeOption("curl", "curl", "x" * (COPIED_LIMIT + 1))
-    assert (len(one.shown), one.more) == (EXACT_LIMIT, COPIED_LIMIT + 1 - EXACT_LIMIT)
-    assert one.copied is None
-    html = code_fragment(ENV, shown(one.text))
+    code_option = CodeOption("curl", "curl", "x" * (COPIED_LIMIT + 1))
+    assert (len(code_option.shown), code_option.more) == (
+        EXACT_LIMIT,
+        COPIED_LIMIT + 1 - EXACT_LIMIT,
+    )
+    assert code_option.copied is None
+    html = code_fragment(ENV, shown(code_option.text))
     assert "more characters" in html
     assert "file=1" in html
     assert len(html) < EXACT_LIMIT + 10_000

@@ -34,12 +34,12 @@ HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)">"\'{{7*7}}\u20
 
 
 def page_of(sides: Sequence[Side], shown: Shown | None = None) -> ComparePage:
-    ids = [one.id for one in sides]
+    ids = [side.id for side in sides]
     alignments = [align(sides[0], other, 0) for other in sides[1:]]
     return ComparePage(
         [
-            column(one, at, alignments[at - 1] if at else None, "/first", "/without")
-            for at, one in enumerate(sides)
+            column(side, at, alignments[at - 1] if at else None, "/first", "/without")
+            for at, side in enumerate(sides)
         ],
         groups=groups(across(alignments), ids, shown or {}, "/compare?here"),
     )
@@ -70,17 +70,20 @@ def test_a_turn_of_many_calls_shows_a_hundred_and_the_rest_on_demand() -> None:
 
 
 def words_of(lines: Sequence[Sequence[CallCell | None]]) -> list[list[Any]]:
-    return [[one and (one.id, one.how, *one.words) for one in line] for line in lines]
+    return [
+        [call_cell and (call_cell.id, call_cell.how, *call_cell.words) for call_cell in line]
+        for line in lines
+    ]
 
 
 def test_equal_turns_are_folded_and_others_stand_open() -> None:
-    found = page_of(sessions([[A], [A], [B], "x"], [[A], [A], [C], "x"])).groups
-    assert [(one.equal, one.words, len(one.lines)) for one in found] == [
+    groups = page_of(sessions([[A], [A], [B], "x"], [[A], [A], [C], "x"])).groups
+    assert [(group.equal, group.words, len(group.lines)) for group in groups] == [
         (True, "2 turns equal", 3),
         (False, "1 turn equal", 1),
         (True, "1 turn equal", 1),
     ]
-    assert [line.brief for line in found[0].lines] == ["Go.", "look_up", "look_up"]
+    assert [line.brief for line in groups[0].lines] == ["Go.", "look_up", "look_up"]
 
 
 def test_calls_stand_beside_those_they_are_compared_with() -> None:
@@ -109,11 +112,11 @@ def test_calls_stand_beside_those_they_are_compared_with() -> None:
 
 
 def test_a_session_without_turns_misses_all() -> None:
-    found = page_of(sessions([[A], "x"], []))
-    assert found.columns[1].note == "No turns yet."
-    assert list(found.columns[1].measures) == ["0 turns", "0 calls"]
-    assert list(found.columns[1].words[:2]) == ["1 call missing", "2 turns missing"]
-    hows = [line.cells[1] and line.cells[1].how for line in found.groups[1].lines]
+    compare_page = page_of(sessions([[A], "x"], []))
+    assert compare_page.columns[1].note == "No turns yet."
+    assert list(compare_page.columns[1].measures) == ["0 turns", "0 calls"]
+    assert list(compare_page.columns[1].words[:2]) == ["1 call missing", "2 turns missing"]
+    hows = [line.cells[1] and line.cells[1].how for line in compare_page.groups[1].lines]
     assert hows == ["missing", "missing"]
 
 
@@ -124,16 +127,16 @@ def test_another_model_is_said_where_it_begins() -> None:
             log.prompt().request(model=model).part(0, "text", model).end("stop")
         return side(log.session())
 
-    found = page_of([asked("a", "a", "a"), asked("a", "b", "b")]).groups
-    notes = [line.cells[1].notes for group in found for line in group.lines[-1:]
+    groups = page_of([asked("a", "a", "a"), asked("a", "b", "b")]).groups
+    notes = [line.cells[1].notes for group in groups for line in group.lines[-1:]
              if len(line.cells) > 1 and line.cells[1] is not None]  # fmt: skip
-    assert [list(one) for one in notes] == [["different model"], []]
+    assert [list(note) for note in notes] == [["different model"], []]
 
 
 def test_columns_are_told_apart_and_the_same_text_is_said() -> None:
     def asked(profile: str) -> Side:
-        made = settings(profile=replace(settings().profile, name=profile))
-        log = Log().start(made).prompt().request().part(0, "text", "Hello.").end("stop")
+        result = settings(profile=replace(settings().profile, name=profile))
+        log = Log().start(result).prompt().request().part(0, "text", "Hello.").end("stop")
         return side(log.session(profile))
 
     html = compare_page(ENV, page_of([asked("mine"), asked("other")]))
@@ -149,8 +152,8 @@ def test_a_prompt_stands_beside_no_turn() -> None:
         for group in page_of([*sessions(["x"], ["x", "y"]), more]).groups
         for line in group.lines
     ]
-    told = [(line.kind, [cell and cell.label for cell in line.cells]) for line in lines[2:]]
-    assert told == [
+    rows = [(line.kind, [cell and cell.label for cell in line.cells]) for line in lines[2:]]
+    assert rows == [
         ("turn", [None, "Turn 2", None]),
         ("prompt", [None, None, "Prompt 2"]),
         ("turn", [None, None, "Turn 2"]),
@@ -158,14 +161,14 @@ def test_a_prompt_stands_beside_no_turn() -> None:
 
 
 def test_what_is_in_common_is_one_fold() -> None:
-    (one,) = sessions([[A], "x"])
-    group = common_group(one, 3)
+    (side,) = sessions([[A], "x"])
+    group = common_group(side, 3)
     assert group is not None
     assert (group.words, [line.cells[0].label for line in group.lines if line.cells[0]]) == (
         "2 turns in common",
         ["Prompt 1", "Turn 1", "Turn 2"],
     )
-    assert common_group(one, 0) is None
+    assert common_group(side, 0) is None
 
 
 def test_hostile_text_stays_text() -> None:
@@ -202,14 +205,14 @@ def test_what_is_cut_in_sight_says_how_much_is_left_out() -> None:
     assert len(html) < 60_000
     assert "characters" in html
     pieces = in_sight(text_changes(big + "a" + big, big + "b" + big))
-    assert [one.how for one in pieces] == ["same", "removed", "added", "same"]
-    assert all(len(one.text) < SHOWN_TEXT + 200 for one in pieces)
+    assert [piece.how for piece in pieces] == ["same", "removed", "added", "same"]
+    assert all(len(piece.text) < SHOWN_TEXT + 200 for piece in pieces)
 
 
 @pytest.mark.parametrize("count", [2, 3, 4])
 def test_a_column_for_each(count: int) -> None:
-    kept: list[Sequence[Turns]] = [[[A], "x"], [[B], "x"], [[C], "x"], ["x"]]
-    tree = drawn(sessions(*kept[:count]))
+    textses: list[Sequence[Turns]] = [[[A], "x"], [[B], "x"], [[C], "x"], ["x"]]
+    tree = drawn(sessions(*textses[:count]))
     lines = [n for n in tree.walk() if "line" in n.attributes.get("class", "").split()]
     cells = [
         sum(isinstance(c, Node) and "cell" in c.attributes.get("class", "") for c in n.children)

@@ -81,4 +81,8 @@ def test_the_place_of_a_doubt_as_a_browser_counts(
 def test_a_call_that_runs_is_in_the_bar_from_its_first_moment() -> None:
     log = turn_with_calls(("get_weather", {}), ("get_weather", {}))
     log.add(CallDecided("1.1", "run"), CallStarted("1.1", 1))
-    assert [one.call for one in bar_segments(log.session()) if one.kind == "tool"] == ["1.1"]
+    assert [
+        bar_segment.call
+        for bar_segment in bar_segments(log.session())
+        if bar_segment.kind == "tool"
+    ] == ["1.1"]

@@ -30,7 +30,7 @@ def test_a_problem_stands_at_its_field_or_with_the_others() -> None:
     rows, others = rows_of(fields(SCHEMA), problems)
     wrong = {row.field.pointer: row.wrong for row in flat_rows(rows) if row.wrong}
     assert wrong == {"/n": "n is wrong", "/any": "deep in any"}
-    assert [one.message for one in others] == ["of the whole", "nowhere", "only said"]
+    assert [other.message for other in others] == ["of the whole", "nowhere", "only said"]
     numbers = [row.number for row in flat_rows(rows)]
     assert numbers == sorted(set(numbers))
 
@@ -52,8 +52,8 @@ def test_nothing_typed_is_lost(form: dict[str, list[str]]) -> None:
 
 def test_a_text_of_several_lines_gets_several_lines() -> None:
     (day,) = (
-        one
-        for one in flat(as_typed(fields(SCHEMA), {"text:/day": ["a\nb"]}))
-        if one.pointer == "/day"
+        form_field
+        for form_field in flat(as_typed(fields(SCHEMA), {"text:/day": ["a\nb"]}))
+        if form_field.pointer == "/day"
     )
     assert (day.kind, day.value) == ("long", "a\nb")

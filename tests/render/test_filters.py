@@ -144,7 +144,7 @@ def test_form_fields_keep_what_was_typed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "wanted"),
+    ("output", "wanted"),
     [
         (size(312), "312 B"),
         (size(3100), "3.1k"),
@@ -170,8 +170,8 @@ def test_form_fields_keep_what_was_typed() -> None:
         (pretty({"a": [1, {}]}), '{\n  "a": [1, {}]\n}'),
     ],
 )
-def test_words(made: str, wanted: str) -> None:
-    assert made == wanted
+def test_words(output: str, wanted: str) -> None:
+    assert output == wanted
 
 
 @given(

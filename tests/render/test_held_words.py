@@ -31,8 +31,8 @@ def answer(protocol: str, *parts: tuple[str, dict[str, object]], held: bool = Tr
 def test_what_the_client_runs_beside_its_calls_is_said_not_to_be_held() -> None:
     parts: list[tuple[str, dict[str, object]]]
     parts = [("server_call", SEARCH), ("server_call", SHELL), ("call", {})]
-    said = unheld_words(answer("openai_responses", *parts))
-    assert said == "Not held: local_shell_call. The agent runs them without waiting for you."
+    message = unheld_words(answer("openai_responses", *parts))
+    assert message == "Not held: local_shell_call. The agent runs them without waiting for you."
     assert unheld_words(answer("openai_responses", *parts, held=False)) == ""
     assert unheld_words(answer("openai_responses", parts[0])) == ""
 

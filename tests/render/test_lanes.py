@@ -51,21 +51,21 @@ def plain(spans: list[tuple[int, int]]) -> list[Segment]:
 @given(SPANS)
 def test_no_two_of_one_lane_overlap_and_nothing_is_lost(spans: list[tuple[int, int]]) -> None:
     given_ = plain(spans)
-    laid = in_lanes(given_)
-    assert Counter(replace(one, lane=0, lanes=1) for one in laid) == Counter(given_)
+    segments = in_lanes(given_)
+    assert Counter(replace(segment, lane=0, lanes=1) for segment in segments) == Counter(given_)
     by_lane: dict[int, list[Segment]] = {}
-    for one in laid:
-        assert 0 <= one.lane < one.lanes
-        by_lane.setdefault(one.lane, []).append(one)
+    for item in segments:
+        assert 0 <= item.lane < item.lanes
+        by_lane.setdefault(item.lane, []).append(item)
     for lane in by_lane.values():
         assert all(a.end_ms <= b.start_ms for a, b in pairwise(lane))
     # There are no more lanes than ever overlap.
-    for one in laid:
+    for item in segments:
         together = [
-            sum(on.start_ms <= moment < max(on.end_ms, on.start_ms + 1) for on in laid)
+            sum(on.start_ms <= moment < max(on.end_ms, on.start_ms + 1) for on in segments)
             for moment in range(43)
         ]
-        assert one.lanes <= max(1, *together)
+        assert item.lanes <= max(1, *together)
 
 
 @settings(deadline=None, derandomize=True)
@@ -74,11 +74,14 @@ def test_nothing_changes_its_lane_while_time_goes_on(
     spans: list[tuple[int, int]], now: int
 ) -> None:
     """At every moment the lanes are those that will be: what runs has no end yet."""
-    whole = {one.block: one.lane for one in in_lanes(plain(spans))}
-    begun = [one for one in plain(spans) if one.start_ms <= now]
-    so_far = [replace(one, end_ms=now, open=True) if one.end_ms > now else one for one in begun]
-    assert {one.block: one.lane for one in in_lanes(so_far)} == {
-        one.block: whole[one.block] for one in begun
+    whole = {in_lane.block: in_lane.lane for in_lane in in_lanes(plain(spans))}
+    begun = [segment for segment in plain(spans) if segment.start_ms <= now]
+    so_far = [
+        replace(segment, end_ms=now, open=True) if segment.end_ms > now else segment
+        for segment in begun
+    ]
+    assert {in_lane.block: in_lane.lane for in_lane in in_lanes(so_far)} == {
+        segment.block: whole[segment.block] for segment in begun
     }
 
 
@@ -90,42 +93,49 @@ def test_the_stories_keep_their_lanes(name: str) -> None:
         session = Log(list(events[:place])).session()
         if any(call.attempt > 1 and call.status == "running" for call in session.calls()):
             return  # Of a call that runs again the bar shows the last attempt alone.
-        for one in segments(session, clock(session)):
-            if one.kind != "person":
-                assert seen.setdefault((one.kind, one.block, one.start_ms), one.lane) == one.lane
+        for segment in segments(session, clock(session)):
+            if segment.kind != "person":
+                assert (
+                    seen.setdefault((segment.kind, segment.block, segment.start_ms), segment.lane)
+                    == segment.lane
+                )
 
 
 def overlapping(count: int, *, ended: bool = True) -> Log:
     """So many calls that run at once, the first of them longest."""
     log = turn_with_calls(*[("get_weather", {"city": str(n)}) for n in range(count)])
     ids = [f"1.{n}" for n in range(1, count + 1)]
-    for one in ids:
-        log.add(CallDecided(one, "run", "rule", "all", digest=DIGEST))
-    for one in ids:
-        log.add(CallStarted(one, 1))
+    for item_id in ids:
+        log.add(CallDecided(item_id, "run", "rule", "all", digest=DIGEST))
+    for item_id in ids:
+        log.add(CallStarted(item_id, 1))
         log.now_ms += 50
-    for one in reversed(ids) if ended else ():
-        log.add(CallEnded(one, text_result("x")))
+    for item_id in reversed(ids) if ended else ():
+        log.add(CallEnded(item_id, text_result("x")))
     return log
 
 
 def tools_of(log: Log) -> list[Segment]:
     session = log.session()
-    found = segments(session, clock(session))
-    return [one for one in found if one.kind == "tool"]
+    matches = segments(session, clock(session))
+    return [segment for segment in matches if segment.kind == "tool"]
 
 
 def test_calls_that_overlap_have_lanes_of_their_own_in_the_order_of_their_start() -> None:
-    found = tools_of(overlapping(3))
-    assert [(one.lane, one.lanes, one.call) for one in found] == [
+    segments = tools_of(overlapping(3))
+    assert [(segment.lane, segment.lanes, segment.call) for segment in segments] == [
         (0, 3, "1.1"),
         (1, 3, "1.2"),
         (2, 3, "1.3"),
     ]
     running = tools_of(overlapping(3, ended=False))
-    assert [(one.lane, one.open) for one in running] == [(0, True), (1, True), (2, True)]
+    assert [(segment.lane, segment.open) for segment in running] == [
+        (0, True),
+        (1, True),
+        (2, True),
+    ]
     alone = tools_of(overlapping(1))
-    assert [(one.lane, one.lanes) for one in alone] == [(0, 1)]
+    assert [(segment.lane, segment.lanes) for segment in alone] == [(0, 1)]
 
 
 def test_an_answer_is_one_stream_whenever_its_parts_are_ended() -> None:
@@ -135,8 +145,10 @@ def test_an_answer_is_one_stream_whenever_its_parts_are_ended() -> None:
     log.add(*(PartEnded(n, "{}", "get_weather" * (n > 0), "ab"[n - 1]) for n in (1, 2)))
     log.add(PartEnded(0, "x")).end()
     session = log.session()
-    found = [one for one in segments(session, clock(session)) if one.kind != "waiting"]
-    assert [(one.kind, one.took_ms, one.lanes) for one in found] == [
+    matches = [
+        segment for segment in segments(session, clock(session)) if segment.kind != "waiting"
+    ]
+    assert [(segment.kind, segment.took_ms, segment.lanes) for segment in matches] == [
         ("text", 10, 1),
         ("arguments", 10, 1),
         ("arguments", 20, 1),
@@ -265,13 +277,17 @@ def test_the_bar_and_its_list_say_the_same_and_lead_to_their_blocks() -> None:
     bar = page.tree.find("bar")
     assert bar is not None
     assert bar.attributes["data-lanes"] == "3"
-    titles = [one.text for one in bar.walk() if one.name == "title"]
-    links = [one for one in bar.walk() if one.attributes.get("href", "").startswith("#")]
-    assert [one.text for one in links] == titles
-    drawn = {one.attributes["class"] for one in bar.walk() if "data-block" in one.attributes}
-    said = {one.attributes.get("class") for one in bar.walk() if one.name == "rect"}
-    legend = next(one for one in bar.walk() if one.attributes.get("class") == "legend")
-    assert {one.attributes["class"] for one in legend.walk() if one.name == "rect"} == drawn <= said
+    titles = [node.text for node in bar.walk() if node.name == "title"]
+    links = [node for node in bar.walk() if node.attributes.get("href", "").startswith("#")]
+    assert [link.text for link in links] == titles
+    drawn = {node.attributes["class"] for node in bar.walk() if "data-block" in node.attributes}
+    messages = {node.attributes.get("class") for node in bar.walk() if node.name == "rect"}
+    legend = next(node for node in bar.walk() if node.attributes.get("class") == "legend")
+    assert (
+        {node.attributes["class"] for node in legend.walk() if node.name == "rect"}
+        == drawn
+        <= messages
+    )
     assert "get_weather runs, call 1.2, 130 ms, parallel with 2 others" in titles
     for link in links:
         assert page.tree.find(link.attributes["href"].removeprefix("#")) is not None

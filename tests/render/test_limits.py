@@ -138,22 +138,22 @@ def test_each_pause_has_a_sentence_and_a_way_on(
 ) -> None:
     log = turn_with_calls(("get_weather", {}))
     log.add(SettingsChanged(LIMITED), event)
-    found = pause(log.session())
-    assert found is not None
-    assert sentence in found.sentence
-    assert found.sentence.endswith(".")
-    assert (found.raises, found.value) == (raises, value)
+    matches = pause(log.session())
+    assert matches is not None
+    assert sentence in matches.sentence
+    assert matches.sentence.endswith(".")
+    assert (matches.raises, matches.value) == (raises, value)
     assert paused_words(event.limit).startswith("paused")
     notice = at(log.events, len(log.events)).tree.find("pause")
     assert notice is not None
-    fields = [one.attributes["name"] for one in notice.walk() if "name" in one.attributes]
-    assert [one for one in fields if one != "pause"] == (
-        [raises] if raises else ["continue_on_error"] * found.forgives
+    fields = [node.attributes["name"] for node in notice.walk() if "name" in node.attributes]
+    assert [field for field in fields if field != "pause"] == (
+        [raises] if raises else ["continue_on_error"] * matches.forgives
     )
-    pauses = [one.attributes["value"] for one in notice.walk()
-              if one.attributes.get("name") == "pause"]  # fmt: skip
+    pauses = [node.attributes["value"] for node in notice.walk()
+              if node.attributes.get("name") == "pause"]  # fmt: skip
     assert set(pauses) == {str(len(log.events))}
-    posts = [one.attributes["action"] for one in notice.walk() if one.name == "form"]
+    posts = [node.attributes["action"] for node in notice.walk() if node.name == "form"]
     assert posts[0].endswith("/continue")
     assert posts[-1].endswith("/stop")
     log.add(RunResumed())
@@ -163,14 +163,14 @@ def test_each_pause_has_a_sentence_and_a_way_on(
 def test_a_limit_at_its_most_or_none_is_not_raised() -> None:
     for changed in (Limits(max_turns=1000), Limits(max_turns=600)):
         log = Log().start(settings(limits=changed)).prompt().request().end("stop")
-        found = pause(log.add(RunPaused("max_turns", "x.")).session())
-        assert found is not None
-        assert found.value == ("" if changed.max_turns == 1000 else "1000")
+        matches = pause(log.add(RunPaused("max_turns", "x.")).session())
+        assert matches is not None
+        assert matches.value == ("" if changed.max_turns == 1000 else "1000")
     # The limit was lifted while the run was paused.
     log = Log().start(settings(limits=Limits(max_cost=0.0))).prompt().request().end("stop")
-    found = pause(log.add(RunPaused("max_cost", "x.")).session())
-    assert found is not None
-    assert found.raises == ""
+    matches = pause(log.add(RunPaused("max_cost", "x.")).session())
+    assert matches is not None
+    assert matches.raises == ""
 
 
 def test_stop_ends_a_pause_and_who_stopped_is_told() -> None:
@@ -183,9 +183,11 @@ def test_stop_ends_a_pause_and_who_stopped_is_told() -> None:
         stopped.sentence == "You stopped the run; 2 calls are open. Press Continue to decide them."
     )
     by_rule = turn_with_calls(("get_weather", {})).add(RunStopped("no weather", "1.1"))
-    found = pause(by_rule.session())
-    assert found is not None
-    assert found.sentence.startswith("The rule “no weather” stopped the run here; 1 call is open.")
+    matches = pause(by_rule.session())
+    assert matches is not None
+    assert matches.sentence.startswith(
+        "The rule “no weather” stopped the run here; 1 call is open."
+    )
     assert pause(Log().start().prompt().request().end("stop").add(RunStopped()).session()) is None
 
 
@@ -204,7 +206,7 @@ def test_the_notice_comes_and_goes_with_the_frames_in_the_replay_too() -> None:
             notice = page.tree.find("pause")
             assert notice is not None
             assert ("Nothing was sent" in notice.text) == (live.session.paused == "restart")
-            assert not (replay and any(one.name == "form" for one in notice.walk()))
+            assert not (replay and any(node.name == "form" for node in notice.walk()))
 
 
 def test_setup_says_what_cannot_hold() -> None:
@@ -213,8 +215,8 @@ def test_setup_says_what_cannot_hold() -> None:
     assert bounds(unknown, "No price.").tokens.endswith(".")
     assert bounds(unknown, "No price.").money == "No price."
     limited = run_of((UNCOUNTED, None), max_cost=0.1, max_run_tokens=5000).session()
-    said = "can't enforce cost and token limit"
-    assert bounds(limited, "No price.").broken == said
+    message = "can't enforce cost and token limit"
+    assert bounds(limited, "No price.").broken == message
     assert bounds(unknown, "No price.").broken == ""
     moved = replace(settings(), profile=replace(settings().profile, name="another"))
     elsewhere = run_of((UNCOUNTED, None)).add(SettingsChanged(moved)).session()

@@ -45,6 +45,6 @@ def test_odds(logprobs: Any, tokens: tuple[TokenOdds, ...] | None) -> None:
 
 
 def test_many_are_cut_and_counted() -> None:
-    found = odds([{"token": "a", "logprob": -1.0}] * (MOST + 1))
-    assert found is not None
-    assert (len(found.tokens), found.count) == (MOST, MOST + 1)
+    matches = odds([{"token": "a", "logprob": -1.0}] * (MOST + 1))
+    assert matches is not None
+    assert (len(matches.tokens), matches.count) == (MOST, MOST + 1)

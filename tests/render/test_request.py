@@ -24,7 +24,7 @@ def request(body: str, **more: object) -> NextRequest:
 
 
 @pytest.mark.parametrize(
-    ("value", "kept"),
+    ("value", "stored_text"),
     [
         ("short", "short"),
         ("word " * 500, "word " * 500),
@@ -36,27 +36,27 @@ def request(body: str, **more: object) -> NextRequest:
         ("é" * 5000, "é" * 2000 + "… 3\u2009000 more characters"),
     ],
 )
-def test_long_texts_are_cut_and_it_stays_json(value: str, kept: str | None) -> None:
-    for ascii_only in (True, False) if kept is None else (False,):
+def test_long_texts_are_cut_and_it_stays_json(value: str, stored_text: str | None) -> None:
+    for ascii_only in (True, False) if stored_text is None else (False,):
         text = json.dumps({"a": value, "b": 1.50}, ensure_ascii=ascii_only)
-        told = json.loads(shortened(text))
-        assert told["b"] == 1.5
-        assert len(told["a"]) < 4100
-        assert kept is None or told["a"] == kept
-        assert value.startswith(told["a"].partition("…")[0])
+        output = json.loads(shortened(text))
+        assert output["b"] == 1.5
+        assert len(output["a"]) < 4100
+        assert stored_text is None or output["a"] == stored_text
+        assert value.startswith(output["a"].partition("…")[0])
 
 
 def test_the_layout_keeps_the_digits() -> None:
     body = '{"a":1e400,"b":0.10,"c":[],"d":{"e":[true,null,"é"],"f":"twenty characters or so"}}'
-    told = "".join(one.text for one in request(body).tokens)
-    assert json.loads(told) == json.loads(body)
-    assert told.startswith('{\n  "a": 1e400,\n  "b": 0.10,\n  "c": [],\n  "d": {')
-    assert '"e": [true, null, "é"]' in told
+    output = "".join(token.text for token in request(body).tokens)
+    assert json.loads(output) == json.loads(body)
+    assert output.startswith('{\n  "a": 1e400,\n  "b": 0.10,\n  "c": [],\n  "d": {')
+    assert '"e": [true, null, "é"]' in output
 
 
 @pytest.mark.parametrize("body", ["no json", "[" * 100_000, '["' + "a b " * 40_000 + '"'])
 def test_what_cannot_be_laid_out_is_shown_in_part(body: str) -> None:
-    assert "".join(one.text for one in request(body).tokens)[:2] == body[:2]
+    assert "".join(token.text for token in request(body).tokens)[:2] == body[:2]
 
 
 def test_what_is_copied_is_what_is_sent() -> None:

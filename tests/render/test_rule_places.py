@@ -33,7 +33,7 @@ def test_the_places_to_choose_from() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pointer", "said"),
+    ("pointer", "message"),
     [
         ("", ""),
         ("/unit", ""),
@@ -47,8 +47,8 @@ def test_the_places_to_choose_from() -> None:
         ("/days/0/citty", "weather has no /days/0/citty; /days/0 has city, a/b."),
     ],
 )
-def test_a_place_that_there_is_not_is_told(pointer: str, said: str) -> None:
-    assert strange(Tool("weather", parameters=SCHEMA), pointer) == said
+def test_a_place_that_there_is_not_is_told(pointer: str, message: str) -> None:
+    assert strange(Tool("weather", parameters=SCHEMA), pointer) == message
 
 
 @pytest.mark.parametrize("schema", [{}, {"type": "object"}, {"$ref": "#/a", "properties": {}}])

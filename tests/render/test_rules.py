@@ -69,15 +69,15 @@ def test_how_a_value_is_read(test: str, text: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tests", "said"),
+    ("tests", "message"),
     [
         ([TestLine("", "equals", "x")], "Name the argument to compare with 'x'"),
         ([TestLine("/a", "equals", "")], "Enter a value to compare /a with"),
         ([TestLine("/a", "equals", "1"), TestLine("/a", "glob", "2")], "Duplicate test for /a"),
     ],
 )
-def test_half_a_test_is_refused(tests: list[TestLine], said: str) -> None:
-    with pytest.raises(BadInput, match=said):
+def test_half_a_test_is_refused(tests: list[TestLine], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         form_data(RuleForm(tests=tuple(tests), does="deny"))
 
 
@@ -108,8 +108,8 @@ def test_what_a_binding_says() -> None:
         "applies to no tool now",
         "",
     ]
-    said = "changed since, needs approval: c; added since, needs approval: d; not available: e"
-    assert [row.asks for row in rows] == [said, "", "", ""]
+    message = "changed since, needs approval: c; added since, needs approval: d; not available: e"
+    assert [row.asks for row in rows] == [message, "", "", ""]
     assert [row.stale for row in rows] == [True, False, False, False]
 
 
@@ -129,15 +129,15 @@ def test_what_a_binding_says() -> None:
     ],
 )
 def test_a_rule_that_never_decides_is_told(first: Rule, rule: Rule, shadowed: bool) -> None:
-    told = preview_rule(rule, 2, rule_rows([first], [None]), ["a"])
-    assert told.sentence.startswith("Rule 2: run ")
-    assert any("has no effect" in note for note in told.notes) is shadowed
+    rule_preview = preview_rule(rule, 2, rule_rows([first], [None]), ["a"])
+    assert rule_preview.sentence.startswith("Rule 2: run ")
+    assert any("has no effect" in note for note in rule_preview.notes) is shadowed
 
 
 def test_words_that_lie_stand_beside_what_the_rule_says() -> None:
-    told = preview_rule(Rule("a", "run", words="deny everything"), 1, (), [])
-    assert told.sentence == "Rule 1: deny everything"
-    assert told.notes[-1] == "Without the note: run a."
+    rule_preview = preview_rule(Rule("a", "run", words="deny everything"), 1, (), [])
+    assert rule_preview.sentence == "Rule 1: deny everything"
+    assert rule_preview.notes[-1] == "Without the note: run a."
     rows = rule_rows([Rule("a", "run", words="deny everything", id="1")], [{}])
     page = rules_page(ENV, RulesPage([RuleList("/rules", rows)]))
     assert "deny everything" in page

@@ -52,15 +52,15 @@ def story() -> list[Logged]:
 def test_result_that_breaks_the_output_schema_is_said_on_its_card() -> None:
     log = turn_with_calls(("get_weather", {"city": "Paris"}))
     log.add(CallDecided("1.1", "run", digest=DIGEST), CallStarted("1.1", 1))
-    said = "The result does not satisfy the tool's output schema. /n is missing."
-    log.add(CallEnded("1.1", replace(text_result("{}"), mismatch=said)))
+    message = "The result does not satisfy the tool's output schema. /n is missing."
+    log.add(CallEnded("1.1", replace(text_result("{}"), mismatch=message)))
     events = log.events
-    assert unescape(str(at(events, len(events)))).count(said) == 1
-    assert said not in unescape(str(at(events, len(events) - 1)))
+    assert unescape(str(at(events, len(events)))).count(message) == 1
+    assert message not in unescape(str(at(events, len(events) - 1)))
 
 
 STORY = story()
-FIRST = next(n for n, one in enumerate(STORY) if isinstance(one.event, CallProgressed))
+FIRST = next(n for n, logged in enumerate(STORY) if isinstance(logged.event, CallProgressed))
 
 
 @settings(deadline=None, max_examples=settings().max_examples // 4, derandomize=True)
@@ -95,9 +95,9 @@ def test_the_end_of_what_was_printed_stays_and_says_what_came_before() -> None:
     page = at(STORY, len(STORY)).tree
     details = page.find("printed-1-1")
     assert details is not None
-    kept = details.text
-    assert kept.count("a line that was printed") <= MOST_OUTPUT / len(LINE)
-    assert "are only in the log" in kept
+    stored_text = details.text
+    assert stored_text.count("a line that was printed") <= MOST_OUTPUT / len(LINE)
+    assert "are only in the log" in stored_text
     card = page.find("call-1-1")
     assert card is not None
     assert "ran in the background" in card.text
@@ -126,13 +126,13 @@ def test_of_a_call_that_is_over_by_now_the_card_is_a_whole() -> None:
     live.go(len(STORY))
     for logged in STORY[FIRST:]:
         if isinstance(logged.event, CallProgressed | CallExtended):
-            (one,) = touched(logged, live.session)
-            assert (one.id, one.how) == (
+            (touch,) = touched(logged, live.session)
+            assert (touch.id, touch.how) == (
                 "call-" + logged.event.call_id.replace(".", "-"),
                 "changed",
             )
 
 
 def test_seconds_are_said_as_a_person_would() -> None:
-    said = {0.5: "0.5 s", 30: "30 s", 119: "119 s", 330: "5 min 30 s", 3600: "1 h 00 min"}
-    assert {count: seconds(count) for count in said} == said
+    answer = {0.5: "0.5 s", 30: "30 s", 119: "119 s", 330: "5 min 30 s", 3600: "1 h 00 min"}
+    assert {count: seconds(count) for count in answer} == answer

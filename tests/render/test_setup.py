@@ -57,9 +57,11 @@ def sent(node: Node, form: SetupForm) -> Iterator[tuple[str, str]]:
             case "textarea":
                 yield name, field.text.removeprefix("\n")
             case "select":
-                options = [one for one in field.walk() if one.name == "option"]
-                chosen = [one for one in options if "selected" in one.attributes] or options[:1]
-                yield from ((name, one.attributes.get("value", one.text)) for one in chosen)
+                options = [node for node in field.walk() if node.name == "option"]
+                chosen = [
+                    option for option in options if "selected" in option.attributes
+                ] or options[:1]
+                yield from ((name, node.attributes.get("value", node.text)) for node in chosen)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -81,11 +83,11 @@ def test_an_untouched_form_says_what_it_showed(name: str) -> None:
         k for k, on in form.ticks.items() if on
     }
     for key, listed in form.lists.items():
-        assert sorted(value for one, value in pairs if one == key) == sorted(listed)
+        assert sorted(value for text, value in pairs if text == key) == sorted(listed)
     assert dict(pairs)["base"] == str(session.seq)
 
 
 def test_a_refusal_is_text() -> None:
-    told = refused_fields(ENV, {"model": "No <b>such</b> thing"})
-    assert told.strip() == '<p data-refused="model">No &lt;b&gt;such&lt;/b&gt; thing</p>'
+    output = refused_fields(ENV, {"model": "No <b>such</b> thing"})
+    assert output.strip() == '<p data-refused="model">No &lt;b&gt;such&lt;/b&gt; thing</p>'
     assert refused_fields(ENV, {}).strip() == ""

@@ -23,7 +23,7 @@ SCHEMA = Problem("schema", "city is missing.", "/city")
 REAL = text_result('{"sky": "clear", "high": 11}')
 IMAGE = Content("image", media_type="image/png", data="iVBORw0KGgo=")
 
-RUNS = [one.name for one in FAULTS if one.runs]
+RUNS = [fault.name for fault in FAULTS if fault.runs]
 
 SAID = {
     "timeout": "The tool was not run.",
@@ -49,20 +49,20 @@ def waiting(name: str = "get_weather", arguments: Any = None, *problems: Problem
 
 
 def ended(name: str, real: ToolResult | None = REAL, result: ToolResult | None = None) -> Log:
-    row = next(one for one in FAULTS if one.name == name)
+    row = next(fault for fault in FAULTS if fault.name == name)
     log = waiting().add(CallDecided("1.1", row.decision, digest=DIGEST, fault=name))
     if row.runs:
         log.add(CallStarted("1.1", 1))
-    made = result or staged(name, Scene("get_weather"), real if row.runs else None)
-    return log.add(CallEnded("1.1", made, real if row.runs else None))
+    built = result or staged(name, Scene("get_weather"), real if row.runs else None)
+    return log.add(CallEnded("1.1", built, real if row.runs else None))
 
 
 def blocked(log: Log, **changes: Any) -> list[str]:
     session, card = log.session(), card_of(log, **changes)
     return [
-        one.fault.name
-        for one in fault_choices(session, session.call("1.1"), card.offer)
-        if one.blocked
+        fault_choice.fault.name
+        for fault_choice in fault_choices(session, session.call("1.1"), card.offer)
+        if fault_choice.blocked
     ]
 
 
@@ -81,8 +81,10 @@ def test_what_the_menu_offers(log: Log, wanted: list[str]) -> None:
     assert blocked(log) == wanted
     page = html(log)
     radios = [node for node in page.walk() if node.attributes.get("type") == "radio"]
-    assert [one.attributes["value"] for one in radios] == [one.name for one in FAULTS]
-    assert [one.attributes["value"] for one in radios if "disabled" in one.attributes] == wanted
+    assert [radio.attributes["value"] for radio in radios] == [fault.name for fault in FAULTS]
+    assert [
+        radio.attributes["value"] for radio in radios if "disabled" in radio.attributes
+    ] == wanted
     for row in FAULTS:
         assert row.says in page.text or row.name in wanted
 
@@ -95,18 +97,20 @@ def test_a_card_without_decisions_has_no_menu() -> None:
 
 def test_running_what_does_not_fit_is_a_choice_of_its_own() -> None:
     page = html(waiting("get_weather", {}, SCHEMA))
-    form = next(one for one in page.walk() if one.attributes.get("id", "").startswith("stageform"))
+    form = next(
+        node for node in page.walk() if node.attributes.get("id", "").startswith("stageform")
+    )
     names = [node.attributes.get("name") for node in form.walk() if node.name == "input"]
     assert names.count("anyway") == 1
     sound = next(
-        one
-        for one in html(waiting()).walk()
-        if one.attributes.get("id", "").startswith("stageform")
+        node
+        for node in html(waiting()).walk()
+        if node.attributes.get("id", "").startswith("stageform")
     )
     assert "anyway" not in [node.attributes.get("name") for node in sound.walk()]
 
 
-@pytest.mark.parametrize("row", FAULTS, ids=lambda one: one.name)
+@pytest.mark.parametrize("row", FAULTS, ids=lambda item: item.name)
 def test_afterwards_the_card_says_what_was_real(row: Any) -> None:
     log = ended(row.name)
     page = html(log)
@@ -123,7 +127,7 @@ def test_afterwards_the_card_says_what_was_real(row: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("log", "title", "said", "real"),
+    ("log", "title", "message", "real"),
     [
         (
             ended("slow", REAL, text_result("Cancelled.", is_error=True)),
@@ -142,14 +146,14 @@ def test_afterwards_the_card_says_what_was_real(row: Any) -> None:
     ],
     ids=["cancelled", "broke", "the same", "an image"],
 )
-def test_what_did_not_go_as_asked_is_said(log: Log, title: str, said: str, real: bool) -> None:
+def test_what_did_not_go_as_asked_is_said(log: Log, title: str, message: str, real: bool) -> None:
     session = log.session()
-    one = staged_fault(session, session.call("1.1"))
-    assert one is not None
-    assert one.title == title
-    assert said in one.sentence
-    assert (one.real is not None) == real
-    assert one.sentence in html(log).text
+    item = staged_fault(session, session.call("1.1"))
+    assert item is not None
+    assert item.title == title
+    assert message in item.sentence
+    assert (item.real is not None) == real
+    assert item.sentence in html(log).text
 
 
 def test_a_stale_result_tells_of_which_turn_it_is() -> None:
@@ -164,7 +168,7 @@ def test_a_stale_result_tells_of_which_turn_it_is() -> None:
 def blocked_of(log: Log, call_id: str) -> list[str]:
     session, card = log.session(), card_of(log, call_id)
     return [
-        one.fault.name
-        for one in fault_choices(session, session.call(call_id), card.offer)
-        if one.blocked
+        fault_choice.fault.name
+        for fault_choice in fault_choices(session, session.call(call_id), card.offer)
+        if fault_choice.blocked
     ]

@@ -44,13 +44,13 @@ def test_every_kind_of_segment() -> None:
     log.prompt().request().part(0, "thinking", "hm").call(1, "get_weather", {}).end().check("4.1")
     session = log.session()
     on = clock(session)
-    found = segments(session, on)
-    assert {s.kind for s in found} == {
+    matches = segments(session, on)
+    assert {s.kind for s in matches} == {
         *("waiting", "thinking", "text", "arguments", "tool", "person"),
     }
-    assert all(0 <= s.start_ms <= s.end_ms <= on.duration for s in found)
-    assert [s.start_ms for s in found] == sorted(s.start_ms for s in found)
-    assert ("tool", "call-1-1") in {(s.kind, s.block) for s in found}
+    assert all(0 <= s.start_ms <= s.end_ms <= on.duration for s in matches)
+    assert [s.start_ms for s in matches] == sorted(s.start_ms for s in matches)
+    assert ("tool", "call-1-1") in {(s.kind, s.block) for s in matches}
 
 
 def test_an_empty_session_has_no_time() -> None:

@@ -53,13 +53,13 @@ STYLED: dict[str, Any] = {
 @example("python", {"code": "\n"})
 def test_nothing_of_a_config_is_lost(kind: Any, config: dict[str, Any]) -> None:
     tool = Tool("t", answered_by=kind, config=config)
-    made = tool_data(tool_form(tool), tool.parameters)["config"]
+    result = tool_data(tool_form(tool), tool.parameters)["config"]
     if kind == "mock" and not {"result", "sequence", "cases", "sample"} & set(config):
         config = {**config, "result": ""}  # a mock has one
     if kind == "http":
-        made = {"method": "GET"} | made
+        result = {"method": "GET"} | result
         config = {"method": "GET"} | config  # and a request its method
-    assert json.dumps(made, sort_keys=True) == json.dumps(config, sort_keys=True)
+    assert json.dumps(result, sort_keys=True) == json.dumps(config, sort_keys=True)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_tool_is_the_same_after_its_form(tool: Tool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "pointer", "said"),
+    ("typed", "pointer", "message"),
     [
         ({"delay_s": "soon"}, "/config/delay_s", "not a number"),
         ({"result": "{", "result_as": "json"}, "/config/result", "not valid JSON"),
@@ -95,11 +95,11 @@ def test_a_tool_is_the_same_after_its_form(tool: Tool) -> None:
     ],
 )
 def test_what_cannot_be_read_is_said_with_its_place(
-    typed: dict[str, str], pointer: str, said: str
+    typed: dict[str, str], pointer: str, message: str
 ) -> None:
-    with pytest.raises(BadTool, match=said) as told:
+    with pytest.raises(BadTool, match=message) as exception_info:
         tool_data(replace(ToolForm(name="t"), **typed), {"type": "object"})  # type: ignore[arg-type]
-    assert told.value.pointer == pointer
+    assert exception_info.value.pointer == pointer
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_any_result_of_a_mock_stands_in_its_field(result: Any) -> None:
     form = tool_form(Tool("t", config={"result": result}))
     assert form.result.strip()
     assert form.rest_mock == ""
-    made = tool_data(form, {"type": "object"})["config"]
-    assert json.dumps(made) == json.dumps({"result": result})
+    built = tool_data(form, {"type": "object"})["config"]
+    assert json.dumps(built) == json.dumps({"result": result})
 
 
 @pytest.mark.parametrize(

@@ -65,13 +65,13 @@ def test_a_difference_by_lines(before: str, after: str, lines: list[tuple[str, s
 
 
 def test_the_history_tells_each_change_and_is_bounded() -> None:
-    one = replace(ADD_EVENT, description="one")
+    tool = replace(ADD_EVENT, description="one")
     two = replace(ADD_EVENT, description="two")
-    newest, first = history([Version(2, two, 20), Version(1, one, 10)])
+    newest, first = history([Version(2, two, 20), Version(1, tool, 10)])
     changed = [line for line in newest.diff if line[0] in "+-"]
     assert changed == [("-", '  "description": "one",'), ("+", '  "description": "two",')]
     assert {sign for sign, _ in first.diff} == {"@", "+"}
-    many = [Version(number, one, number) for number in range(900, 0, -1)]
+    many = [Version(number, tool, number) for number in range(900, 0, -1)]
     assert len(history(many)) == MOST_VERSIONS
 
 
@@ -84,16 +84,16 @@ def test_what_is_refused_is_read_first_and_the_rest_is_folded(strict: bool) -> N
     findings = found("refused", 2) + found("strict", 3, fix="strict") + found("ignored", 4)
     first, folds = Judged(findings + found("weak", 9)).layout(strict)
     assert len(first) == MOST_FIRST
-    assert [one.severity for one in first[:3]] == [
+    assert [finding.severity for finding in first[:3]] == [
         "refused",
         "refused",
         "strict" if strict else "weak",
     ]
-    told = [(fix, len(folded)) for _, fix, folded in folds]
-    assert told == ([("", 8), ("", 4)] if strict else [("", 5), ("strict", 3), ("", 4)])
-    everything = first + [one for _, _, folded in folds for one in folded]
-    assert sorted(one.message for one in everything) == sorted(
-        one.message for one in findings + found("weak", 9)
+    rows = [(fix, len(folded)) for _, fix, folded in folds]
+    assert rows == ([("", 8), ("", 4)] if strict else [("", 5), ("strict", 3), ("", 4)])
+    everything = first + [finding for _, _, folded in folds for finding in folded]
+    assert sorted(finding.message for finding in everything) == sorted(
+        finding.message for finding in findings + found("weak", 9)
     )
 
 
@@ -114,8 +114,8 @@ def test_a_fix_is_shown_with_what_it_loses() -> None:
 
 
 def test_a_finding_names_all_the_protocols_it_is_about() -> None:
-    found = Finding("refused", "OpenAI minds.", "/name", "openai_chat, openai_responses")
-    html = tool_lint(ENV, Editor(ToolForm(), judged=Judged([found])))
+    finding = Finding("refused", "OpenAI minds.", "/name", "openai_chat, openai_responses")
+    html = tool_lint(ENV, Editor(ToolForm(), judged=Judged([finding])))
     assert f"{SHORT_NAMES['openai_chat']}, {SHORT_NAMES['openai_responses']}" in html
 
 

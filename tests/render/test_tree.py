@@ -28,16 +28,18 @@ def member(name: str, parent: str = "") -> tuple[str, str, str, str, str]:
 def test_a_family_stands_as_a_tree(
     family: list[tuple[str, str, str, str, str]], leaves: list[tuple[str, int]]
 ) -> None:
-    told = family_tree(family, "a")
-    assert [(one.id, one.depth) for one in told] == leaves
-    assert [one.id for one in told if one.here] == [one[0] for one in family if one[0] == "a"]
-    assert all(one.state == "" for one in told if one.id == "gone")
+    tree_rows = family_tree(family, "a")
+    assert [(tree_row.id, tree_row.depth) for tree_row in tree_rows] == leaves
+    assert [tree_row.id for tree_row in tree_rows if tree_row.here] == [
+        row[0] for row in family if row[0] == "a"
+    ]
+    assert all(tree_row.state == "" for tree_row in tree_rows if tree_row.id == "gone")
 
 
 def rows(*names: str) -> list[SessionRow]:
     """`b<a` is a row b that was forked from a."""
     pairs = [name.partition("<") for name in names]
-    return [SessionRow(one, one, "idle", 0, parent=parent) for one, _, parent in pairs]
+    return [SessionRow(text, text, "idle", 0, parent=parent) for text, _, parent in pairs]
 
 
 @pytest.mark.parametrize(

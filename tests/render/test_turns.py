@@ -66,11 +66,11 @@ def words(node: Node) -> str:
 
 
 def given(node: Node, attribute: str) -> list[str]:
-    return [one.attributes[attribute] for one in node.walk() if attribute in one.attributes]
+    return [node.attributes[attribute] for node in node.walk() if attribute in node.attributes]
 
 
 def buttons(node: Node) -> list[str]:
-    return [words(one) for one in node.walk() if one.name == "button" and one.text.strip()]
+    return [words(node) for node in node.walk() if node.name == "button" and node.text.strip()]
 
 
 def refused() -> Log:
@@ -105,14 +105,14 @@ def test_the_countdown_goes_with_its_end(event: Any) -> None:
 
 def test_a_failure_shows_the_providers_words_then_its_limits() -> None:
     foot = drawn(refused(), 1)
-    said = words(foot)
-    assert -1 < said.index("slow") < said.index("x-ratelimit-remaining-tokens")
-    assert "req_9" in said
+    message = words(foot)
+    assert -1 < message.index("slow") < message.index("x-ratelimit-remaining-tokens")
+    assert "req_9" in message
     assert buttons(foot) == ["Retry"]
 
 
 @pytest.mark.parametrize(
-    ("events", "said", "attribute", "bound"),
+    ("events", "message", "attribute", "bound"),
     [
         ([], "Waiting for the first byte…", "data-elapsed", "60"),
         ([ResponseStarted(200, {})], "Waiting for the first part…", "data-silence", "60"),
@@ -120,7 +120,7 @@ def test_a_failure_shows_the_providers_words_then_its_limits() -> None:
     ],
 )
 def test_the_waits_run_in_the_page(
-    events: list[Any], said: str, attribute: str, bound: str
+    events: list[Any], message: str, attribute: str, bound: str
 ) -> None:
     log = Log().start().prompt()
     log.add(
@@ -135,7 +135,7 @@ def test_the_waits_run_in_the_page(
         *events,
     )
     foot = drawn(log, 1)
-    assert words(foot) == said
+    assert words(foot) == message
     assert given(foot, attribute)
     assert given(foot, "data-bound") == [bound]
     # A head alone is no first byte: until a part is there, the time for that one counts on.
@@ -150,15 +150,17 @@ def test_notes_on_translation_that_were_made_before_are_folded() -> None:
     log = Log().start().prompt().request().add(again, Warned("odd", "Odd.")).part(0, "text", "a")
     log.end("stop").prompt().request().add(again, new, Warned("odd", "Odd."))
     first, second = drawn(log, 1), drawn(log, 2)
-    of_notes = [[one for one in turn.walk() if one.name == "details"] for turn in (first, second)]
-    of_notes = [[one for one in turn if one.attributes["class"] != "fork"] for turn in of_notes]
+    of_notes = [
+        [node for node in turn.walk() if node.name == "details"] for turn in (first, second)
+    ]
+    of_notes = [[node for node in turn if node.attributes["class"] != "fork"] for turn in of_notes]
     assert not of_notes[0]
     (folded,) = of_notes[1]
     assert words(folded).startswith("1 note on translation, as in the previous turn")
     assert "No tool_choice." in folded.text
     assert "No images." not in folded.text
-    notes = [one for one in second.walk() if "note" in one.attributes.get("class", "").split()]
-    assert [words(one) for one in notes] == ["No images.", "! Odd."]
+    notes = [node for node in second.walk() if "note" in node.attributes.get("class", "").split()]
+    assert [words(note) for note in notes] == ["No images.", "! Odd."]
 
 
 def test_other_choices_and_likely_tokens_are_there_to_be_opened() -> None:
@@ -171,7 +173,7 @@ def test_other_choices_and_likely_tokens_are_there_to_be_opened() -> None:
     assert "Oh" in foot.text
     assert "100.0" in foot.text
     assert "The first 500 of 600 tokens." in words(part)
-    assert sum(one.name == "tr" for one in part.walk()) == 501
+    assert sum(node.name == "tr" for node in part.walk()) == 501
 
 
 def head(end: ResponseEnded, *, real: bool = True, priced: bool = True) -> Node:
@@ -199,18 +201,18 @@ def test_the_head_and_the_wire_say_one_speed() -> None:
 
 
 def test_a_head_tells_times_tokens_and_speed() -> None:
-    found = head(COUNTED)
-    said = [words(one) for one in found.children if isinstance(one, Node)]
-    assert said == [
+    node = head(COUNTED)
+    messages = [words(child) for child in node.children if isinstance(child, Node)]
+    assert messages == [
         *("sim-1", "real", "first after 20 ms", "50 ms", "1 412 → 96 tokens"),
         *("3 200/s", "cost unknown"),
     ]
-    titles = " ".join(given(found, "title"))
+    titles = " ".join(given(node, "title"))
     assert "1\u2009000 read from its cache; 20 written to its cache; 40 thought" in titles
 
 
 @pytest.mark.parametrize(
-    ("end", "real", "priced", "said"),
+    ("end", "real", "priced", "text"),
     [
         (replace(COUNTED, cost=0.00123), True, True, "$0.0012"),
         (replace(COUNTED, cost=0.00123), True, False, "$0.0012"),
@@ -223,11 +225,11 @@ def test_a_head_tells_times_tokens_and_speed() -> None:
     ],
 )
 def test_a_cost_is_said_or_said_to_be_unknown(
-    end: ResponseEnded, real: bool, priced: bool, said: str
+    end: ResponseEnded, real: bool, priced: bool, text: str
 ) -> None:
-    found = words(head(end, real=real, priced=priced))
-    assert found.endswith(said)
-    assert ("cost" in found or "$" in found) == bool(said)
+    match = words(head(end, real=real, priced=priced))
+    assert match.endswith(text)
+    assert ("cost" in match or "$" in match) == bool(text)
 
 
 def test_a_head_counts_the_retries_before_it() -> None:

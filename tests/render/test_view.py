@@ -88,16 +88,16 @@ def test_what_is_not_shown_does_not_run_at_once(monkeypatch: pytest.MonkeyPatch)
 
 def test_what_no_rule_would_run_does_not_run_at_once_either() -> None:
     def log(*ids: str) -> Log:
-        one = Log().start().prompt().request()
+        log = Log().start().prompt().request()
         for index, id_ in enumerate(ids):
-            one.call(index, "get_weather", {"city": "x"}, provider_id=id_)
-        return one
+            log.call(index, "get_weather", {"city": "x"}, provider_id=id_)
+        return log
 
     twins = log("a", "a", "b").end()
     unknown = log("a").end("other")
-    for one in (twins, unknown):
-        for call in one.session().calls():
-            one.check(call.id)
+    for item in (twins, unknown):
+        for call in item.session().calls():
+            item.check(call.id)
     assert [call.id for call in at_once(twins)] == ["1.2"]
     assert at_once(unknown) == []
 

@@ -57,7 +57,7 @@ def waits(log: Log, number: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("log", "number", "said"),
+    ("log", "number", "message"),
     [
         (three(), 1, ""),
         (three(), 2, f"If you run it, it waits for {ONE}, which needs approval."),
@@ -90,8 +90,8 @@ def waits(log: Log, number: int) -> str:
         (three().add(*started(1), ended(1)), 1, ""),
     ],
 )  # fmt: skip
-def test_what_a_call_waits_for(log: Log, number: int, said: str) -> None:
-    assert waits(log, number) == said
+def test_what_a_call_waits_for(log: Log, number: int, message: str) -> None:
+    assert waits(log, number) == message
 
 
 def test_a_call_of_an_earlier_answer_waits_for_nothing() -> None:
@@ -118,16 +118,16 @@ def test_what_is_drawn_again_behind_a_call(
 ) -> None:
     session = log.session()
     call = session.call(f"1.{number}")
-    assert [one.id for one in behind(session.turns[0].calls, call, checked=checked)] == names
+    assert [call.id for call in behind(session.turns[0].calls, call, checked=checked)] == names
 
 
 def facts(log: Log, number: int = 1) -> dict[str, str]:
     session = log.session()
-    return {one.label: one.text for one in why(session.turns[0], session.call(f"1.{number}"))}
+    return {fact.label: fact.text for fact in why(session.turns[0], session.call(f"1.{number}"))}
 
 
 @pytest.mark.parametrize(
-    ("event", "said"),
+    ("event", "message"),
     [
         (decided(1), "You ran it on this card."),
         (decided(1, arguments="{}"), "You ran it with edited arguments."),
@@ -140,8 +140,8 @@ def facts(log: Log, number: int = 1) -> dict[str, str]:
         (decided(1, decision="answer", text="x"), "You answered it on this card."),
     ],
 )  # fmt: skip
-def test_who_decided(event: CallDecided, said: str) -> None:
-    assert facts(three().add(event))["decided"] == said
+def test_who_decided(event: CallDecided, message: str) -> None:
+    assert facts(three().add(event))["decided"] == message
 
 
 def test_what_was_staged_is_told() -> None:
@@ -153,7 +153,7 @@ def test_what_was_staged_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("problems", "said"),
+    ("problems", "message"),
     [
         ((), "Valid JSON that matches the schema."),
         ((Problem("note", "x"),), "Valid JSON that matches the schema."),
@@ -164,9 +164,9 @@ def test_what_was_staged_is_told() -> None:
         ((Problem("unknown_tool", "x"),), "Unknown tool."),
     ],
 )  # fmt: skip
-def test_what_the_check_said(problems: tuple[Problem, ...], said: str) -> None:
+def test_what_the_check_said(problems: tuple[Problem, ...], message: str) -> None:
     log = turn_with_calls(("get_weather", {}), checked=False).check("1.1", *problems)
-    assert checked(log.session().call("1.1")) == said
+    assert checked(log.session().call("1.1")) == message
 
 
 def test_how_long_it_waited_and_for_what() -> None:
@@ -194,13 +194,13 @@ def test_after_a_crash_it_is_told_who_ran_it_and_that_no_rule_decides_now() -> N
     by_rule = decided(1, by="rule", rule="read-only tools")
     log = three().add(by_rule, CallStarted("1.1", 1), CallInterrupted("1.1"))
     session = log.session()
-    found = {one.label: one for one in why(session.turns[0], session.call("1.1"))}
-    assert list(found) == ["before", "cut", "asks", "checked"]
-    assert found["before"].text == "The rule “read-only tools” ran it."
-    assert found["before"].at_ms == session.call("1.1").decided_ms is not None
-    assert found["cut"].at_ms == session.call("1.1").started_ms is not None
+    result = {fact.label: fact for fact in why(session.turns[0], session.call("1.1"))}
+    assert list(result) == ["before", "cut", "asks", "checked"]
+    assert result["before"].text == "The rule “read-only tools” ran it."
+    assert result["before"].at_ms == session.call("1.1").decided_ms is not None
+    assert result["cut"].at_ms == session.call("1.1").started_ms is not None
     assert (
-        found["asks"].text == "An interrupted call needs your decision; rules do not apply to it."
+        result["asks"].text == "An interrupted call needs your decision; rules do not apply to it."
     )
     again = facts(log.add(decided(1), CallStarted("1.1", 2)))
     assert again["before"] == "The rule “read-only tools” ran it."
@@ -221,13 +221,13 @@ def test_a_call_that_was_taken_back_says_so() -> None:
 
 def test_a_call_that_waits_says_why_it_asks() -> None:
     assert facts(three())["asks"] == "No rule matched. Waiting for your approval."
-    said = "get_weather has changed since the rule “x” was written, so it asks."
+    message = "get_weather has changed since the rule “x” was written, so it asks."
     log = turn_with_calls(("get_weather", {}), checked=False)
-    log.add(CallChecked("1.1", digest=DIGEST, asks=said))
-    assert facts(log)["asks"] == said
+    log.add(CallChecked("1.1", digest=DIGEST, asks=message))
+    assert facts(log)["asks"] == message
     session = log.session()
     html = block(ENV, View(session, "", WireRows(), log.now_ms), "call-1-1")
-    assert html.count(said) == 2  # in sight, and in its "Why?"
+    assert html.count(message) == 2  # in sight, and in its "Why?"
 
 
 def test_nothing_is_said_of_what_was_not_checked_or_was_cut() -> None:

@@ -19,14 +19,14 @@ END = ResponseEnded("stop", usage=Usage(10, 30))
 FAILED = ResponseFailed("http", "no")
 
 
-def measured(*told: tuple[int, Event | int]) -> Measures:
+def measured(*rows: tuple[int, Event | int]) -> Measures:
     """Events, or numbers of bytes that came as one frame, each with its time."""
     measures = Measures()
-    for at_ms, one in told:
-        if isinstance(one, int):
-            measures.fed(at_ms, one, 1)
+    for at_ms, item in rows:
+        if isinstance(item, int):
+            measures.fed(at_ms, item, 1)
         else:
-            measures.log(one, at_ms)
+            measures.log(item, at_ms)
     return measures
 
 
@@ -82,13 +82,13 @@ def test_it_tells_whether_anything_is_new() -> None:
 def test_what_kind_of_answer_it_was(
     status: int | None, measures: Measures, kind: str, words: str
 ) -> None:
-    said = state(status, measures, kind)
-    assert words in said
-    assert bool(words) == bool(said)
+    message = state(status, measures, kind)
+    assert words in message
+    assert bool(words) == bool(message)
 
 
 @pytest.mark.parametrize(
-    ("headers", "said"),
+    ("headers", "messages"),
     [
         ({}, []),
         (
@@ -114,5 +114,5 @@ def test_what_kind_of_answer_it_was(
         ({"content-type": "x"}, []),
     ],
 )
-def test_limits(headers: dict[str, str], said: list[str]) -> None:
-    assert limits_said(headers) == said
+def test_limits(headers: dict[str, str], messages: list[str]) -> None:
+    assert limits_said(headers) == messages

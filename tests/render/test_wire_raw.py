@@ -66,17 +66,17 @@ def test_a_page_begins_near_what_was_found() -> None:
 
 def test_frames_with_their_times() -> None:
     pieces = [(1000, b"data: a\n\nda"), (1040, b"ta: b\n\n"), (1090, b"data: c\n\n")]
-    found = singles(pieces, (0, 27), 900)
-    assert [(one.start, one.end, one.at_ms, one.data) for one in found] == [
+    matches = singles(pieces, (0, 27), 900)
+    assert [(single.start, single.end, single.at_ms, single.data) for single in matches] == [
         (0, 7, 100, "a"),
         (9, 16, 140, "b"),
         (18, 25, 190, "c"),
     ]
-    assert [one.data for one in singles(pieces, (9, 18), 900)] == ["b"]
+    assert [single.data for single in singles(pieces, (9, 18), 900)] == ["b"]
 
 
 @pytest.mark.parametrize(
-    ("text", "body", "found"),
+    ("text", "body", "matches"),
     [
         ("b", b"abc", [(1, 2)]),
         ("B", b"abcb", [(1, 2), (3, 4)]),
@@ -85,11 +85,11 @@ def test_frames_with_their_times() -> None:
         ("zz", b"abc", []),
     ],
 )
-def test_what_is_found(text: str, body: bytes, found: list[tuple[int, int]]) -> None:
+def test_what_is_found(text: str, body: bytes, matches: list[tuple[int, int]]) -> None:
     rows = WireRows()
     for logged in Log().start().prompt().request().events:
         rows.log(logged)
     hits = look_for(text, [(1, body)], rows)
-    assert [(hit.start, hit.end) for hit in hits] == found
+    assert [(hit.start, hit.end) for hit in hits] == matches
     many: Callable[[int], bytes] = lambda count: b"b " * count  # noqa: E731
     assert len(look_for("b", [(1, many(HITS + 9))], rows)) == HITS

@@ -240,9 +240,9 @@ def test_lines_and_lists_of_json_are_rows_too(
 
 
 def test_a_sentence_that_ends_in_deltas_is_told_whole() -> None:
-    said = "Gemini sends a call's arguments in one piece, not in deltas."
-    assert Row(1, "own", said, 0).short == said
-    assert not Row(1, "own", said, 0).minor
+    message = "Gemini sends a call's arguments in one piece, not in deltas."
+    assert Row(1, "own", message, 0).short == message
+    assert not Row(1, "own", message, 0).minor
     assert Row(1, "down", "content_block_delta text_delta", 0).short == "text_delta"
 
 
@@ -251,8 +251,8 @@ def test_a_doubt_is_a_fact_of_our_own_beside_its_call() -> None:
     log.add(PartDelta(0, '{"minutes": "30"'))
     log.add(CallDoubted(0, Problem("schema", "/minutes is a string.", "/minutes", 12)))
     rows = WireRows()
-    for one in log.events:
-        rows.log(one)
+    for event in log.events:
+        rows.log(event)
     last = rows.sections[0].rows[-1]
     assert last.label == "add_event arguments will not match: /minutes is a string."
     assert (last.way, last.tone, last.blocks) == ("own", "waiting", ("call-1-0",))
@@ -261,11 +261,11 @@ def test_a_doubt_is_a_fact_of_our_own_beside_its_call() -> None:
 def test_a_reader_who_is_far_behind_is_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the newest changes are kept by their order."""
     few, all_ = opened(), opened()
-    for one, most in ((few, 3), (all_, 4096)):
+    for item, most in ((few, 3), (all_, 4096)):
         monkeypatch.setattr(wire_rows, "RECENT", most)
         for start in range(0, len(BODY), 20):
-            one.feed(1, START_MS + start, BODY[start : start + 20])
-            one.joined(Source(1, 0, 1), f"part-1-{start}")
+            item.feed(1, START_MS + start, BODY[start : start + 20])
+            item.joined(Source(1, 0, 1), f"part-1-{start}")
     for version in range(all_.version + 2):
-        told, expected = few.changed(version), all_.changed(version)
-        assert [(row, new) for _, row, new in told] == [(row, new) for _, row, new in expected]
+        rows, expected = few.changed(version), all_.changed(version)
+        assert [(row, new) for _, row, new in rows] == [(row, new) for _, row, new in expected]

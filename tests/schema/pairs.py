@@ -56,18 +56,18 @@ def pair(seed: int) -> Node:
     return replace(node, schema=schema if draft is None else {"$schema": DRAFTS[draft], **schema})
 
 
-def broken(value: Any, one: Break) -> Any:
+def broken(value: Any, item: Break) -> Any:
     changed = json.loads(json.dumps(value))  # no two places share one value
     here = changed
-    for step in one.place[:-1]:
+    for step in item.place[:-1]:
         here = here[step]
-    match one.place[-1]:
+    match item.place[-1]:
         case int() as index if index == len(here):
-            here.append(one.new)
-        case step if one.new is GONE:
+            here.append(item.new)
+        case step if item.new is GONE:
             del here[step]
         case step:
-            here[step] = one.new
+            here[step] = item.new
     return changed
 
 
@@ -79,7 +79,7 @@ class _Draw:
     def any(self, depth: int) -> Node:
         plain = [self.string, self.integer, self.number, self.enum, self.const, self.flag]
         plain += [self.pattern, self.format, self.forbidden, self.several]
-        plain = [one for one in plain if self.draft > 4 or one not in (self.const, self.number)]
+        plain = [item for item in plain if self.draft > 4 or item not in (self.const, self.number)]
         if depth and self.random.random() < 0.5:
             inner = self.random.choice([self.object, self.array, self.tuple, self.unique])
             return self.wrapped(inner(depth - 1))
@@ -229,9 +229,9 @@ def _open(new: Any, when: When = "open") -> Break:
 
 
 def _inside(node: Node, step: str | int) -> Iterator[Break]:
-    for one in node.breaks:
-        told = None if one.told is None else (step, *one.told)
-        yield replace(one, place=(step, *one.place), told=told)
+    for item in node.breaks:
+        output = None if item.told is None else (step, *item.told)
+        yield replace(item, place=(step, *item.place), told=output)
 
 
 @dataclass(frozen=True)
@@ -242,11 +242,11 @@ class Spelled:
     values: Mapping[tuple[str | int, ...], tuple[int, int]]
     keys: Mapping[tuple[str | int, ...], tuple[int, int]]
 
-    def certain(self, one: Break) -> tuple[int, int]:
+    def certain(self, item: Break) -> tuple[int, int]:
         """How many characters must have come for `one` to be certain, and the token's start."""
-        place = one.place if one.told is None else one.told
-        start, end = self.keys[place] if one.when == "key" else self.values[place]
-        match one.when:
+        place = item.place if item.told is None else item.told
+        start, end = self.keys[place] if item.when == "key" else self.values[place]
+        match item.when:
             case "open":
                 return start + 1, start
             case "close":

@@ -171,9 +171,12 @@ def test_contradiction_when_no_call_is_possible_names_the_keyword(
 def test_contradiction_when_a_part_is_impossible_concerns_that_part(
     schema: Json, where: str, kind: str
 ) -> None:
-    (found,) = contradictions(schema)
-    assert not found.whole
-    assert ("".join(f"/{step}" for step in found.where), found.kind) == (where, kind)
+    (contradiction,) = contradictions(schema)
+    assert not contradiction.whole
+    assert ("".join(f"/{step}" for step in contradiction.where), contradiction.kind) == (
+        where,
+        kind,
+    )
 
 
 @pytest.mark.parametrize(
@@ -309,8 +312,8 @@ def test_similar_name_when_one_is_alike_is_offered(
 ) -> None:
     schema = {"properties": dict.fromkeys(properties, TEXT), "required": [name]}
     assert similar_name(name, schema) == similar
-    taken = {**schema, "required": [name, *properties]}
-    assert similar_name(name, taken) == "", "no name is required twice"
+    accepted = {**schema, "required": [name, *properties]}
+    assert similar_name(name, accepted) == "", "no name is required twice"
 
 
 def test_contradictions_when_there_are_many_are_bounded() -> None:

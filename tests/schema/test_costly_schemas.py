@@ -174,13 +174,13 @@ def test_a_usual_match_that_fails_is_explained() -> None:
 
 def test_validators_are_kept_by_their_size_and_not_by_their_number() -> None:
     small = [Same(of_patterns(f"^a{n}$")) for n in range(300)]
-    kept = [usable(same) for same in small]
-    assert all(usable(same) is first for same, first in zip(small, kept, strict=True))
+    stored = [usable(same) for same in small]
+    assert all(usable(same) is first for same, first in zip(small, stored, strict=True))
     large = [Same(of_patterns(rf"^\S(.{{0,{4900 + n}}}\S)?$")) for n in range(9)]
     assert pattern_bytes(large[0].value) * len(large) > MAX_VALIDATOR_BYTES
     for same in large:
         assert not isinstance(usable(same), tuple)
-    assert usable(small[0]) is not kept[0]
+    assert usable(small[0]) is not stored[0]
 
 
 COSTLY: dict[str, Json] = {

@@ -52,8 +52,8 @@ SCHEMAS = st.recursive(
         ]
     ),
     lambda inner: st.one_of(
-        st.builds(lambda one: {"type": "array", "items": one}, inner),
-        st.builds(lambda one: {"anyOf": [one, {"type": "null"}]}, inner),
+        st.builds(lambda item: {"type": "array", "items": item}, inner),
+        st.builds(lambda item: {"anyOf": [item, {"type": "null"}]}, inner),
         st.builds(
             lambda members, needed: {
                 "type": "object",
@@ -82,16 +82,16 @@ JSON = st.recursive(
 def drawn(value: Any = None, schema: Any = EVENT) -> dict[str, FormField]:
     """The fields by pointer, those of nested objects too."""
     todo = list(fields(schema, "" if value is None else json.dumps(value)))
-    found: dict[str, FormField] = {}
+    result: dict[str, FormField] = {}
     while todo:
-        one = todo.pop(0)
-        found[one.pointer + ("+" if one.rest else "")] = one
-        todo.extend(one.children)
-    return found
+        form_field = todo.pop(0)
+        result[form_field.pointer + ("+" if form_field.rest else "")] = form_field
+        todo.extend(form_field.children)
+    return result
 
 
 def test_each_type_has_its_field() -> None:
-    kinds = {pointer: one.kind for pointer, one in drawn().items()}
+    kinds = {pointer: form_field.kind for pointer, form_field in drawn().items()}
     assert kinds == {
         "/title": "text",
         "/minutes": "integer",
@@ -110,7 +110,7 @@ def test_each_type_has_its_field() -> None:
 
 def test_a_label_says_what_is_expected() -> None:
     assert drawn()["/minutes"].label == "minutes · integer ≥ 5 · default 30"
-    assert [drawn()[one].required for one in ("/title", "/minutes")] == [True, False]
+    assert [drawn()[literal].required for literal in ("/title", "/minutes")] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -138,13 +138,13 @@ def alarm(schema: Mapping[str, Any], text: str) -> tuple[int, Problem] | None:
 
 def in_pieces(schema: Mapping[str, Any], text: str, random: Random) -> Problem | None:
     """The same from a text that is cut anywhere."""
-    early, place, found = IncrementalValidator(schema), 0, None
+    early, place, matches = IncrementalValidator(schema), 0, None
     while place < len(text):
         size = random.choice([1, 2, 3, 8, 40, 1000])
         problem = early.feed(text[place : place + size])
-        assert found is None or problem is None, "told twice"
-        found, place = found or problem, place + size
-    return found
+        assert matches is None or problem is None, "told twice"
+        matches, place = matches or problem, place + size
+    return matches
 
 
 @pytest.mark.parametrize("start", STARTS)
@@ -162,18 +162,18 @@ def test_each_fault_is_told_by_the_token_that_makes_it_certain(start: int) -> No
     kinds: set[str] = set()
     for seed in range(start, start + 50):
         node, random = pair(seed), Random(seed)
-        for one in random.sample(node.breaks, min(6, len(node.breaks))):
-            wrong = broken(node.value, one)
-            said = schema_problems(node.schema, wrong)
-            assert said, (seed, one)
+        for item in random.sample(node.breaks, min(6, len(node.breaks))):
+            wrong = broken(node.value, item)
+            problems = schema_problems(node.schema, wrong)
+            assert problems, (seed, item)
             written = spelled(wrong, seed)
-            told = alarm(node.schema, written.text)
-            assert told is not None, (seed, one, written.text)
-            characters, problem = told
-            assert (characters, problem.offset) == written.certain(one), (seed, one, written.text)
+            outcome = alarm(node.schema, written.text)
+            assert outcome is not None, (seed, item, written.text)
+            characters, problem = outcome
+            assert (characters, problem.offset) == written.certain(item), (seed, item, written.text)
             assert problem.kind == "schema"
-            assert problem == in_pieces(node.schema, written.text, random), (seed, one)
-            kinds.add(one.kind)
+            assert problem == in_pieces(node.schema, written.text, random), (seed, item)
+            kinds.add(item.kind)
     assert {"type", "required", "enum"} <= kinds
 
 
@@ -183,14 +183,18 @@ def test_at_the_end_it_has_spoken_if_and_only_if_the_verdict_does(start: int) ->
     for seed in range(start, start + 100):
         node, random = pair(seed), Random(seed)
         value = pair(random.randrange(2000)).value if random.random() < 0.3 else node.value
-        for one in random.sample(node.breaks, min(2, len(node.breaks))):
+        for item in random.sample(node.breaks, min(2, len(node.breaks))):
             try:
-                value = broken(value, one)
+                value = broken(value, item)
             except (KeyError, IndexError, TypeError):
                 continue
         text = spelled(value, seed).text
-        told = in_pieces(node.schema, text, random)
-        assert (told is not None) == bool(schema_problems(node.schema, value)), (seed, text, told)
+        problem = in_pieces(node.schema, text, random)
+        assert (problem is not None) == bool(schema_problems(node.schema, value)), (
+            seed,
+            text,
+            problem,
+        )
 
 
 @pytest.mark.parametrize("start", rest_slow(range(0, 400, 100), 2))
@@ -202,13 +206,13 @@ def test_broken_text_is_told_if_and_only_if_nothing_can_make_it_sound(start: int
             place = random.randrange(len(text))
             extra = random.choice([*'{}[]",:\\0eu-+.tn \x00', "", "true", "\\ud800"])
             bad = text[:place] + extra + text[place + random.randrange(2) :]
-            told = in_pieces({"type": "object"}, bad, random)
+            output = in_pieces({"type": "object"}, bad, random)
             arguments = read_arguments(bad)
             cut = any("ends before" in problem.message for problem in arguments.problems)
             sound = arguments.value is not None
             if not cut:
-                assert (told is None) == sound, (seed, bad, told)
-            elif told is not None:
+                assert (output is None) == sound, (seed, bad, output)
+            elif output is not None:
                 # Then no end can be put to it: what closes it most simply does not.
                 for tail in ('"', '"}', "}", "]}", '":1}', "0}", "1}}", '"}}'):
                     assert read_arguments(bad + tail).value is None, (bad, tail)
@@ -218,10 +222,10 @@ def test_broken_text_is_told_if_and_only_if_nothing_can_make_it_sound(start: int
 def test_what_is_told_and_when(
     text: str, characters: int, offset: int, place: str, words: str
 ) -> None:
-    told = alarm(SCHEMA, text)
-    assert told is not None
-    assert (told[0], told[1].offset, told[1].pointer) == (characters, offset, place)
-    assert words in told[1].message
+    outcome = alarm(SCHEMA, text)
+    assert outcome is not None
+    assert (outcome[0], outcome[1].offset, outcome[1].pointer) == (characters, offset, place)
+    assert words in outcome[1].message
 
 
 @pytest.mark.parametrize("draft", NAMES)
@@ -233,10 +237,12 @@ def test_every_draft_is_judged_while_it_streams(draft: int) -> None:
     for text, characters, offset, place, words in CASES:
         if draft == 4 and "hidden" in text:
             continue
-        told = alarm(schema, text)
-        assert told is not None, text
-        assert (told[0], told[1].offset, told[1].pointer) == (characters, offset, place), text
-        assert words in told[1].message
+        outcome = alarm(schema, text)
+        assert outcome is not None, text
+        assert (outcome[0], outcome[1].offset, outcome[1].pointer) == (characters, offset, place), (
+            text
+        )
+        assert words in outcome[1].message
 
 
 for level in range(50):
@@ -253,14 +259,14 @@ def test_a_branch_that_adds_nothing_ends_no_alarm(draft: int, inner: Any, text: 
         "properties": {"a": inner},
         "$defs": {**CHAIN, "again": again},
     }
-    told = alarm(schema, text)
-    assert told is not None
-    assert told[0] == len(text)
+    outcome = alarm(schema, text)
+    assert outcome is not None
+    assert outcome[0] == len(text)
 
 
 def test_arguments_that_nothing_satisfies_are_told_at_their_first_character() -> None:
-    told = alarm({"type": "object", "allOf": [False]}, '{"a": 1}')
-    assert told == (
+    outcome = alarm({"type": "object", "allOf": [False]}, '{"a": 1}')
+    assert outcome == (
         1,
         Problem("schema", "The arguments object is not allowed by the schema.", "", 0),
     )

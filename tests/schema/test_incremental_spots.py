@@ -37,8 +37,8 @@ def nowhere() -> tuple[str, ...]:
 )
 def test_a_scalar_is_judged_by_all_that_applies(inner: Any, value: Any, fits: bool) -> None:
     known = spots(inner, **{"$defs": {"p": POINT, "n": {"type": "number"}}})
-    told = known.root.member("a").wrong("scalar", value, nowhere)
-    assert (told is None) == fits
+    problem = known.root.member("a").wrong("scalar", value, nowhere)
+    assert (problem is None) == fits
 
 
 def test_of_a_union_the_one_branch_counts_that_can_be_meant() -> None:

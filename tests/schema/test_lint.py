@@ -121,11 +121,11 @@ for _ in range(6):
     ],
 )
 def test_weak_spots(tool: Tool, words: str, pointer: str) -> None:
-    found = weak_spots(tool)
-    assert len(found) == (1 if words else 0), found
-    for one in found:
-        assert words in one.message
-        assert (one.severity, one.pointer, one.protocol) == ("weak", pointer, "")
+    findings = weak_spots(tool)
+    assert len(findings) == (1 if words else 0), findings
+    for finding in findings:
+        assert words in finding.message
+        assert (finding.severity, finding.pointer, finding.protocol) == ("weak", pointer, "")
 
 
 NARROW = with_parameter({"type": "string", "minLength": 2, "maxLength": 1})
@@ -172,20 +172,20 @@ NARROW = with_parameter({"type": "string", "minLength": 2, "maxLength": 1})
 def test_contradiction_when_it_is_found_says_what_cannot_be_valid(
     tool: Tool, severity: str, words: str, fix: str
 ) -> None:
-    (found,) = [one for one in weak_spots(tool) if "valid" in one.message]
-    assert (found.severity, found.message, found.fix) == (severity, words, fix)
+    (finding,) = [weak_spot for weak_spot in weak_spots(tool) if "valid" in weak_spot.message]
+    assert (finding.severity, finding.message, finding.fix) == (severity, words, fix)
 
 
 def test_contradiction_when_a_tool_is_refused_too_comes_first() -> None:
-    found = findings(replace(NARROW, name="a.b"))
-    assert [one.severity for one in found][:2] == ["unsatisfiable", "refused"]
-    assert found[0].pointer == f"{TEXT}/minLength"
+    matches = findings(replace(NARROW, name="a.b"))
+    assert [finding.severity for finding in matches][:2] == ["unsatisfiable", "refused"]
+    assert matches[0].pointer == f"{TEXT}/minLength"
 
 
-def pair(one: str, other: str, *descriptions: str) -> list[Tool]:
+def pair(text: str, other: str, *descriptions: str) -> list[Tool]:
     first, second = descriptions or ("Reads the first thing.", "Deletes something else entirely.")
     return [
-        replace(GOOD, name=one, description=first),
+        replace(GOOD, name=text, description=first),
         replace(GOOD, name=other, description=second),
     ]
 
@@ -205,31 +205,37 @@ def pair(one: str, other: str, *descriptions: str) -> list[Tool]:
     ],
 )
 def test_tools_beside_each_other(tools: list[Tool], words: str) -> None:
-    found = of_group(tools, "anthropic")
-    assert len(found) == (1 if words else 0), found
-    assert all(words in one.message and one.severity == "weak" for one in found)
+    findings = of_group(tools, "anthropic")
+    assert len(findings) == (1 if words else 0), findings
+    assert all(words in finding.message and finding.severity == "weak" for finding in findings)
 
 
 def test_the_worst_comes_first_and_a_rule_ends() -> None:
     bare = {f"p{n}": {"type": "array", "minLength": 1} for n in range(100)}
     tool = replace(GOOD, name="a.b", description="", parameters=closed(**bare))
-    found = findings(tool)
-    order = [one.severity for one in found]
+    matches = findings(tool)
+    order = [finding.severity for finding in matches]
     assert order == sorted(order, key=["refused", "ignored", "strict", "weak"].index)
-    chat = [one for one in found if one.protocol == "openai_chat" and "`items`" in one.message]
+    chat = [
+        finding
+        for finding in matches
+        if finding.protocol == "openai_chat" and "`items`" in finding.message
+    ]
     assert len(chat) == MOST_OF_A_RULE
     assert "and at 80 more places" in chat[-1].message
-    assert len(found) == len(set(found))
+    assert len(matches) == len(set(matches))
 
 
 def test_only_the_protocols_asked_for_are_judged() -> None:
-    found = findings(replace(GOOD, name="a.b"), ("openai_chat",))
-    assert {one.protocol for one in found} == {"openai_chat"}
+    matches = findings(replace(GOOD, name="a.b"), ("openai_chat",))
+    assert {finding.protocol for finding in matches} == {"openai_chat"}
 
 
 def test_a_long_description_is_a_note_on_older_models() -> None:
-    found = findings(replace(GOOD, description="w" * 1025), ("openai_chat",))
-    assert [(one.severity, one.family) for one in found] == [("weak", "gpt-4o, o1, o3-mini")]
+    matches = findings(replace(GOOD, description="w" * 1025), ("openai_chat",))
+    assert [(finding.severity, finding.family) for finding in matches] == [
+        ("weak", "gpt-4o, o1, o3-mini")
+    ]
 
 
 # The matrix.
@@ -239,7 +245,7 @@ def verdicts(tool: Tool) -> dict[str, str]:
     """y, n, p for plain, strict, forced and images of each protocol."""
     return {
         row.protocol: "".join(
-            one.verdict[0] for one in (row.plain, row.strict, row.forced, row.images)
+            assessment.verdict[0] for assessment in (row.plain, row.strict, row.forced, row.images)
         )
         for row in acceptance_matrix(tool)
     }
@@ -275,19 +281,21 @@ OPTIONAL = replace(GOOD, parameters={**closed(text=S), "required": []})
 def test_the_matrix(tool: Tool, expected: str) -> None:
     assert " ".join(verdicts(tool)[name] for name in PROTOCOLS) == expected
     for row in acceptance_matrix(tool):
-        for one in (row.plain, row.strict, row.forced, row.images):
-            assert one.sentence.endswith(".")
+        for assessment in (row.plain, row.strict, row.forced, row.images):
+            assert assessment.sentence.endswith(".")
 
 
 def test_the_same_of_several_protocols_is_gathered_into_one() -> None:
     loose = Tool("look_up", ABOUT, {"type": "object", "properties": {"text": S}}, strict=True)
-    found = findings(loose)
-    told = merge_by_protocol(found)
-    closed_needed = [one for one in told if "OpenAI's strict mode needs `additional" in one.message]
-    assert [one.protocol for one in closed_needed] == ["openai_chat, openai_responses"]
-    assert len({replace(one, protocol="") for one in told}) == len(told) < len(found)
-    assert [one.severity for one in told] == sorted(
-        (one.severity for one in told), key=["refused", "ignored", "strict", "weak"].index
+    matches = findings(loose)
+    output = merge_by_protocol(matches)
+    closed_needed = [
+        finding for finding in output if "OpenAI's strict mode needs `additional" in finding.message
+    ]
+    assert [finding.protocol for finding in closed_needed] == ["openai_chat, openai_responses"]
+    assert len({replace(finding, protocol="") for finding in output}) == len(output) < len(matches)
+    assert [finding.severity for finding in output] == sorted(
+        (finding.severity for finding in output), key=["refused", "ignored", "strict", "weak"].index
     )
 
 
@@ -352,23 +360,23 @@ def test_what_generators_write_is_refused_where_it_is_and_nowhere_else(
     schema: Json, refused: tuple[str, ...]
 ) -> None:
     whole = {"type": "object", "properties": {"text": schema}, "required": ["text"]}
-    found = findings(replace(GOOD, parameters={**whole, "$defs": {"Inner": NESTED}}))
-    told = {one.protocol for one in found if one.severity == "refused"}
-    assert told == set(refused)
-    assert all(one.fix == "drop" for one in found if one.severity == "refused")
+    matches = findings(replace(GOOD, parameters={**whole, "$defs": {"Inner": NESTED}}))
+    outputs = {finding.protocol for finding in matches if finding.severity == "refused"}
+    assert outputs == set(refused)
+    assert all(finding.fix == "drop" for finding in matches if finding.severity == "refused")
 
 
 def test_a_name_that_only_openai_itself_takes_in_responses_is_a_note() -> None:
-    found = findings(replace(GOOD, name="n" * 65), ("openai_responses",))
-    assert [(one.severity, one.pointer) for one in found] == [("weak", "/name")]
-    assert "accept names of 64 letters; this one has 65" in found[0].message
+    matches = findings(replace(GOOD, name="n" * 65), ("openai_responses",))
+    assert [(finding.severity, finding.pointer) for finding in matches] == [("weak", "/name")]
+    assert "accept names of 64 letters; this one has 65" in matches[0].message
 
 
-@pytest.mark.parametrize(("word", "told"), [("pending", False), ("changes_requested", True)])
-def test_enums_that_gemini_may_not_force_are_a_note(word: str, told: bool) -> None:
+@pytest.mark.parametrize(("word", "flag"), [("pending", False), ("changes_requested", True)])
+def test_enums_that_gemini_may_not_force_are_a_note(word: str, flag: bool) -> None:
     """240 values, as they were measured."""
     values = {f"e{n}": {"type": "string", "enum": [f"{word}{v}" for v in "abc"]} for n in range(4)}
     schema = {"type": "object", "properties": values}
     tools = [replace(GOOD, name=f"tool_{n}_up", parameters=schema) for n in range(20)]
-    found = [one for one in of_group(tools, "gemini") if "mode ANY" in one.message]
-    assert [one.severity for one in found] == (["weak"] if told else [])
+    findings = [finding for finding in of_group(tools, "gemini") if "mode ANY" in finding.message]
+    assert [finding.severity for finding in findings] == (["weak"] if flag else [])

@@ -57,11 +57,11 @@ def test_shorten_name_without_siblings_cuts_the_middle() -> None:
 
 @given(st.lists(st.text(min_size=1, max_size=300), max_size=8), st.sampled_from((64, 128)))
 def test_any_name_becomes_a_valid_name_of_its_own(texts: list[str], most: int) -> None:
-    taken: set[str] = set()
+    accepted_names: set[str] = set()
     legal = [legal_name(text) or "tool" for text in texts]
     for name in legal:
-        own = number_name(shorten_name(name, most, legal), taken)
+        own = number_name(shorten_name(name, most, legal), accepted_names)
         assert NAME.fullmatch(own)
-        assert own not in taken
+        assert own not in accepted_names
         assert len(own) <= MAX_NAME
-        taken.add(own)
+        accepted_names.add(own)

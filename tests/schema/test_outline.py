@@ -131,9 +131,9 @@ def exactly(value: Any) -> str:
 @given(st.dictionaries(st.text(), SCHEMAS, max_size=4), ANY)
 def test_an_untouched_form_is_the_very_same_schema(properties: Any, more: Any) -> None:
     schema = {"type": "object", "properties": properties, "x-more": more}
-    made = apply_form(schema, shown(outline(schema)))
-    assert made.problems == {}
-    assert exactly(made.schema) == exactly(schema)
+    edited = apply_form(schema, shown(outline(schema)))
+    assert edited.problems == {}
+    assert exactly(edited.schema) == exactly(schema)
 
 
 @given(st.dictionaries(st.text(), SCHEMAS, max_size=4))
@@ -148,11 +148,13 @@ def test_rows_say_all_of_a_schema_or_keep_it_as_json(properties: Any) -> None:
             assert exactly(json.loads(row.texts["json"])) == exactly(here)
             continue
         rest = json.loads(row.texts["rest"] or "{}")
-        said = sum(bool(text) for name, text in row.texts.items() if name not in ("name", "rest"))
-        said += len({"properties", "items"} & set(here)) - len({"properties", "items"} & set(rest))
-        said += row.place == "root"  # its type
-        said += row.ticks.get("closed", False) + ("required" in here and "required" not in rest)
-        assert said + len(rest) == len(here)
+        number = sum(bool(text) for name, text in row.texts.items() if name not in ("name", "rest"))
+        number += len({"properties", "items"} & set(here)) - len(
+            {"properties", "items"} & set(rest)
+        )
+        number += row.place == "root"  # its type
+        number += row.ticks.get("closed", False) + ("required" in here and "required" not in rest)
+        assert number + len(rest) == len(here)
 
 
 def test_what_is_too_deep_or_too_much_is_json() -> None:

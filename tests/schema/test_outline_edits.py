@@ -57,23 +57,23 @@ def after(path: Any, typed: dict[str, str | None]) -> Any:
     ],
 )
 def test_what_is_typed_changes_just_that(path: Any, typed: Any, there: Any, expected: Any) -> None:
-    made, _ = after(path, typed)
-    assert made.problems == {}
-    here = made.schema
+    result, _ = after(path, typed)
+    assert result.problems == {}
+    here = result.schema
     try:
         for key in there:
             here = here[key]
     except KeyError:
         here = KeyError
     assert here == expected
-    now, before = made.schema["properties"], EVENT["properties"]
-    assert sum(now.get(name) != one for name, one in before.items()) <= 1
-    assert made.schema["$defs"] == EVENT["$defs"]
-    assert len(made.schema["properties"]) == len(EVENT["properties"])
+    now, before = result.schema["properties"], EVENT["properties"]
+    assert sum(now.get(name) != item for name, item in before.items()) <= 1
+    assert result.schema["$defs"] == EVENT["$defs"]
+    assert len(result.schema["properties"]) == len(EVENT["properties"])
 
 
 @pytest.mark.parametrize(
-    ("path", "field", "text", "said"),
+    ("path", "field", "text", "message"),
     [
         (TITLE, "low", "many", "not a JSON value"),
         (TITLE, "low", '"1"', "a number"),
@@ -87,11 +87,13 @@ def test_what_is_typed_changes_just_that(path: Any, typed: Any, there: Any, expe
         (("properties", "any"), "json", "{", "not a JSON value"),
     ],
 )
-def test_what_cannot_be_is_said_at_its_field(path: Any, field: str, text: str, said: str) -> None:
-    made, number = after(path, {field: text})
-    assert made.schema == EVENT
-    (name,) = made.problems if field != "name" or not text else list(made.problems)[-1:]
-    assert said in made.problems[name]
+def test_what_cannot_be_is_said_at_its_field(
+    path: Any, field: str, text: str, message: str
+) -> None:
+    result, number = after(path, {field: text})
+    assert result.schema == EVENT
+    (name,) = result.problems if field != "name" or not text else list(result.problems)[-1:]
+    assert message in result.problems[name]
     assert name.endswith(field)
     assert text != "many" or name == f"{number}.low"
 
@@ -116,18 +118,18 @@ def test_a_row_that_the_form_does_not_hold_stays() -> None:
 )
 def test_rows_are_added_removed_and_moved(act: str, path: Any, order: Any, focus: Any) -> None:
     before = json.dumps(EVENT)
-    made, there = apply_action(EVENT, act, path)
-    assert (list(made["properties"]), there) == (order, focus)
+    document, there = apply_action(EVENT, act, path)
+    assert (list(document["properties"]), there) == (order, focus)
     assert json.dumps(EVENT) == before
-    assert made.get("required") == (None if (act, path) == ("remove", TITLE) else ["title"])
+    assert document.get("required") == (None if (act, path) == ("remove", TITLE) else ["title"])
 
 
 def test_an_array_is_given_items_and_an_inner_object_properties() -> None:
     bare = {"type": "object", "properties": {"a": {"type": ["array", "null"]}}}
-    made, there = apply_action(bare, "add", ("properties", "a"))
-    assert made["properties"]["a"]["items"] == {"type": "string"}
+    document, there = apply_action(bare, "add", ("properties", "a"))
+    assert document["properties"]["a"]["items"] == {"type": "string"}
     assert there == ("properties", "a", "items")
-    again, _ = apply_action(made, "remove", there)
+    again, _ = apply_action(document, "remove", there)
     assert again == bare
     inner, there = apply_action(EVENT, "add", (*WHO, "items"))
     assert there == (*WHO, "items", "properties", "field")

@@ -125,10 +125,10 @@ def objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Json]:
 def within(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Json]:
     return (
         objects(inner)
-        | st.builds(lambda one: {"type": "array", "items": one}, inner)
-        | st.builds(lambda one, other: {"anyOf": [one, other]}, inner, inner)
-        | st.builds(lambda one, other: {"oneOf": [one, other]}, inner, inner)
-        | st.builds(lambda one, other: {"allOf": [one, other]}, inner, inner)
+        | st.builds(lambda item: {"type": "array", "items": item}, inner)
+        | st.builds(lambda item, other: {"anyOf": [item, other]}, inner, inner)
+        | st.builds(lambda item, other: {"oneOf": [item, other]}, inner, inner)
+        | st.builds(lambda item, other: {"allOf": [item, other]}, inner, inner)
     )
 
 
@@ -155,7 +155,7 @@ def changed(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
         yield {**value, "more": 1}
         for name, inner in value.items():
-            yield {key: one for key, one in value.items() if key != name}
+            yield {key: item for key, item in value.items() if key != name}
             for other in (*OTHERS, *changed(inner)):
                 yield {**value, name: other}
     elif isinstance(value, list):
@@ -173,14 +173,14 @@ def takes(schema: Mapping[str, Any], value: Any) -> bool:
 def told_back(schema: Any) -> Any:
     """Gemini's words as JSON Schema: `nullable` is a type null."""
     if isinstance(schema, list):
-        return [told_back(one) for one in schema]
+        return [told_back(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    made = {key: told_back(one) for key, one in schema.items()}
-    if made.get("nullable") is True:
-        made.pop("nullable")
-        return {"anyOf": [made, NULL]}
-    return made
+    document = {key: told_back(item) for key, item in schema.items()}
+    if document.get("nullable") is True:
+        document.pop("nullable")
+        return {"anyOf": [document, NULL]}
+    return document
 
 
 def filled(schema: Any, root: Json, value: Any) -> list[Any]:
@@ -191,96 +191,96 @@ def filled(schema: Any, root: Json, value: Any) -> list[Any]:
         return filled(root["$defs"][schema["$ref"].rpartition("/")[2]], root, value)
     for keyword in ("anyOf", "oneOf", "allOf"):
         if keyword in schema:
-            return [each for one in schema[keyword] for each in filled(one, root, value)]
+            return [each for item in schema[keyword] for each in filled(item, root, value)]
     if isinstance(value, list):
-        each = [filled(schema.get("items"), root, one)[:4] for one in value]
-        return [list(one) for one in zip(*each, strict=False)] if each else [value]
+        each = [filled(schema.get("items"), root, item)[:4] for item in value]
+        return [list(items) for items in zip(*each, strict=False)] if each else [value]
     if not isinstance(value, dict):
         return [value]
-    made: list[Json] = [{}]
+    result: list[Json] = [{}]
     for name, inner in schema.get("properties", {}).items():
         if inner is False and name not in value:
             continue  # it can never be there: nothing stands for its absence
         options = filled(inner, root, value[name])[:4] if name in value else [None]
-        made = [{**one, name: option} for one in made for option in options][:64]
-    rest = {key: one for key, one in value.items() if key not in schema.get("properties", {})}
-    return [{**one, **rest} for one in made]
+        result = [{**data, name: option} for data in result for option in options][:64]
+    rest = {key: item for key, item in value.items() if key not in schema.get("properties", {})}
+    return [{**data, **rest} for data in result]
 
 
 @BUDGET
 @given(SCHEMAS)
 def test_inlined_schemas_take_the_same_values(schema: Json) -> None:
     assert schema_checks.fault(schema) is None
-    made = inline_refs(schema)
-    assert made.lost == ()
-    assert "$ref" not in json.dumps(made.parameters)
-    assert inline_refs(made.parameters) == made
-    before, after = taker(schema), taker(made.parameters)
-    for value in values(schema, made.parameters):
+    rewrite = inline_refs(schema)
+    assert rewrite.lost == ()
+    assert "$ref" not in json.dumps(rewrite.parameters)
+    assert inline_refs(rewrite.parameters) == rewrite
+    before, after = taker(schema), taker(rewrite.parameters)
+    for value in values(schema, rewrite.parameters):
         assert before(value) == after(value), value
 
 
 @BUDGET
 @given(LOOPING)
 def test_inlined_schemas_keep_what_has_no_end(schema: Json) -> None:
-    made = inline_refs(schema)
-    assert made.lost == ()
-    assert inline_refs(made.parameters) == made
-    before, after = taker(schema), taker(made.parameters)
-    for value in values(schema, made.parameters):
+    rewrite = inline_refs(schema)
+    assert rewrite.lost == ()
+    assert inline_refs(rewrite.parameters) == rewrite
+    before, after = taker(schema), taker(rewrite.parameters)
+    for value in values(schema, rewrite.parameters):
         assert before(value) == after(value), value
 
 
 def opened(schema: Any) -> Any:
     """Without `additionalProperties: false`, which Gemini has no word for: else all is a loss."""
     if isinstance(schema, list):
-        return [opened(one) for one in schema]
+        return [opened(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        key: opened(one)
-        for key, one in schema.items()
-        if key != "additionalProperties" or one is not False
+        key: opened(item)
+        for key, item in schema.items()
+        if key != "additionalProperties" or item is not False
     }
 
 
 @BUDGET
 @given(SCHEMAS | SCHEMAS.map(opened) | LOOPING)
 def test_gemini_ready_schemas_take_the_same_values_or_say_so(schema: Json) -> None:
-    made = gemini_ready(schema)
-    assert schema_checks.fault(made.parameters) is None
-    told = GEMINI_PLAIN.findings(SentTool("x", "", made.parameters))
-    refused = [one for one in told if one.severity == "refused"]
-    still = made.refused
+    rewrite = gemini_ready(schema)
+    assert schema_checks.fault(rewrite.parameters) is None
+    findings = GEMINI_PLAIN.findings(SentTool("x", "", rewrite.parameters))
+    refused = [finding for finding in findings if finding.severity == "refused"]
+    still = rewrite.refused
     assert bool(refused) == bool(still)
-    assert all("without properties" in one for one in still)
-    again = gemini_ready(made.parameters)
-    assert again.parameters == made.parameters
-    if not made.lost:
-        before, after = taker(told_back(schema)), taker(told_back(made.parameters))
-        for value in values(schema, made.parameters):
+    assert all("without properties" in text for text in still)
+    again = gemini_ready(rewrite.parameters)
+    assert again.parameters == rewrite.parameters
+    if not rewrite.lost:
+        before, after = taker(told_back(schema)), taker(told_back(rewrite.parameters))
+        for value in values(schema, rewrite.parameters):
             assert before(value) == after(value), value
 
 
 @BUDGET
 @given(SCHEMAS | LOOPING, st.sampled_from(["", "anthropic", "openai_chat"]))
 def test_strict_ready_schemas_take_the_same_values_or_say_so(schema: Json, protocol: str) -> None:
-    made = strict_ready(schema, protocol)
-    assert schema_checks.fault(made.parameters) is None
-    sent = SentTool("x", "", made.parameters, strict=True)
+    rewrite = strict_ready(schema, protocol)
+    assert schema_checks.fault(rewrite.parameters) is None
+    sent = SentTool("x", "", rewrite.parameters, strict=True)
     names = (protocol,) if protocol else ("anthropic", "openai_chat")
-    refused = [one for name in names for one in LIMITS[name].findings(sent)]
-    still = made.refused
-    assert bool([one for one in refused if one.severity == "refused"]) == bool(still)
-    assert strict_ready(made.parameters, protocol).parameters == made.parameters
-    if made.lost:
+    refused = [finding for name in names for finding in LIMITS[name].findings(sent)]
+    still = rewrite.refused
+    assert bool([finding for finding in refused if finding.severity == "refused"]) == bool(still)
+    assert strict_ready(rewrite.parameters, protocol).parameters == rewrite.parameters
+    if rewrite.lost:
         return
-    before, after = taker(schema), taker(made.parameters)
-    for value in values(schema, made.parameters):
+    before, after = taker(schema), taker(rewrite.parameters)
+    for value in values(schema, rewrite.parameters):
         if after(value):
             assert before(restore(schema, value)), value
         if before(value) and restore(schema, value) == value:
-            assert any(after(one) for one in filled(schema, schema, value)), value
+            assert any(after(item) for item in filled(schema, schema, value)), value
 
 
 # What each is for, one by one.
@@ -316,24 +316,24 @@ def test_strict_ready_schemas_take_the_same_values_or_say_so(schema: Json, proto
     ],
 )
 def test_what_strict_mode_gets(schema: Json, property_: Json, lost: tuple[str, ...]) -> None:
-    made = strict_ready(schema)
-    assert made.parameters == closed(x=property_)
-    assert made.lost == lost
+    rewrite = strict_ready(schema)
+    assert rewrite.parameters == closed(x=property_)
+    assert rewrite.lost == lost
 
 
 def test_null_stands_for_absent_and_is_taken_out_again() -> None:
     schema = closed(a=S, b_=S, c_={"type": ["string", "null"]}, d_=closed(e_=I))
-    made = strict_ready(schema)
-    assert made.lost == ()
-    assert made.nullable == (
+    rewrite = strict_ready(schema)
+    assert rewrite.lost == ()
+    assert rewrite.nullable == (
         "/properties/b",
         "/properties/c",
         "/properties/d",
         "/properties/d/properties/e",
     )
-    told = {"a": "x", "b": None, "c": None, "d": {"e": None}}
-    assert takes(made.parameters, told)
-    assert restore(schema, told) == {"a": "x", "c": None, "d": {}}
+    answer = {"a": "x", "b": None, "c": None, "d": {"e": None}}
+    assert takes(rewrite.parameters, answer)
+    assert restore(schema, answer) == {"a": "x", "c": None, "d": {}}
     assert restore(schema, {"b": "y"}) == {"b": "y"}
 
 
@@ -353,9 +353,9 @@ TREE = {**closed(v=LOOP), "$defs": {"tree": closed(up_=LOOP)}}
 def test_recursion_is_kept_where_it_is_taken_and_told_where_it_is_not() -> None:
     assert inline_refs(TREE).parameters == TREE
     assert strict_ready(TREE, "openai_chat").lost == ()
-    assert any("refers to itself" in one for one in strict_ready(TREE, "anthropic").refused)
+    assert any("refers to itself" in text for text in strict_ready(TREE, "anthropic").refused)
     cut = gemini_ready(TREE)
-    assert any("refers to itself" in one for one in cut.lost)
+    assert any("refers to itself" in text for text in cut.lost)
     assert "$ref" not in json.dumps(cut.parameters)
 
 
@@ -367,9 +367,9 @@ def test_what_would_grow_too_large_is_left_alone_and_says_so() -> None:
         )
     schema = {**closed(x={"$ref": "#/$defs/d8"}), "$defs": definitions}
     for rewrite in (inline_refs, gemini_ready):
-        made = rewrite(schema)
-        assert made.parameters == schema
-        assert made.lost[0].startswith("Nothing was changed")
+        result = rewrite(schema)
+        assert result.parameters == schema
+        assert result.lost[0].startswith("Nothing was changed")
 
 
 def test_a_property_named_like_a_keyword_is_no_keyword() -> None:
@@ -380,7 +380,7 @@ def test_a_property_named_like_a_keyword_is_no_keyword() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "property_", "kept"),
+    ("schema", "property_", "stored"),
     [
         ({"type": ["string", "null"]}, {"type": "string", "nullable": True}, True),
         ({"type": ["string", "integer"]}, {"anyOf": [S, I]}, True),
@@ -418,34 +418,34 @@ def test_a_property_named_like_a_keyword_is_no_keyword() -> None:
         ),
     ],
 )
-def test_what_gemini_gets(schema: Json, property_: Json, kept: bool) -> None:
-    made = gemini_ready({"type": "object", "properties": {"x": schema}})
-    assert made.parameters["properties"]["x"] == property_
-    assert (made.lost == ()) == kept
+def test_what_gemini_gets(schema: Json, property_: Json, stored: bool) -> None:
+    rewrite = gemini_ready({"type": "object", "properties": {"x": schema}})
+    assert rewrite.parameters["properties"]["x"] == property_
+    assert (rewrite.lost == ()) == stored
 
 
 def test_what_is_refused_is_left_out_and_nothing_else() -> None:
     schema = closed(a=LOOKS, b_=PLAIN, c={"anyOf": [LOOKS, NULL]}, d=LONG)
     schema["$defs"] = {"e": {**S, "pattern": r"\p{L}"}, "pattern": PLAIN}
     schema["patternProperties"] = {"(?<!a)b": S, "^x": S}
-    kept = deepcopy(schema)
-    made = without_refused(schema)
-    told = {**S, "description": 'A text. (pattern: "^(?=a)b")'}
-    assert made.parameters["properties"] == {
-        "a": told,
+    stored_data = deepcopy(schema)
+    rewrite = without_refused(schema)
+    answer = {**S, "description": 'A text. (pattern: "^(?=a)b")'}
+    assert rewrite.parameters["properties"] == {
+        "a": answer,
         "b": PLAIN,
-        "c": {"anyOf": [told, NULL]},
+        "c": {"anyOf": [answer, NULL]},
         "d": {"type": "array", "items": PLAIN, "description": "(maxItems: 961)"},
     }
-    assert made.parameters["$defs"]["e"] == {**S, "description": r'(pattern: "\\p{L}")'}
-    assert made.parameters["patternProperties"] == {"^x": S}
-    assert len(made.lost) == 5
-    assert schema == kept
+    assert rewrite.parameters["$defs"]["e"] == {**S, "description": r'(pattern: "\\p{L}")'}
+    assert rewrite.parameters["patternProperties"] == {"^x": S}
+    assert len(rewrite.lost) == 5
+    assert schema == stored_data
     assert without_refused(schema, ("anthropic",)) == Rewrite(schema)
     assert without_refused(schema, ("openai_chat",)).parameters["properties"]["d"] == LONG
     assert without_refused(closed(a=PLAIN)) == Rewrite(closed(a=PLAIN))
-    again = LIMITS["openai_responses"].findings(SentTool("x", "", made.parameters))
-    assert [one for one in again if one.severity == "refused"] == []
+    again = LIMITS["openai_responses"].findings(SentTool("x", "", rewrite.parameters))
+    assert [finding for finding in again if finding.severity == "refused"] == []
 
 
 def test_rename_when_a_required_name_is_misspelled_takes_the_similar_property() -> None:

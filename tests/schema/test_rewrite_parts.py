@@ -55,8 +55,8 @@ def kind(value: Any, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_folded(schema: Any, whole: Any, done: bool) -> None:
-    told, fits = merge_all_of(schema)
-    assert (canonical_text(told), fits) == (canonical_text(whole), done)
+    answer, fits = merge_all_of(schema)
+    assert (canonical_text(answer), fits) == (canonical_text(whole), done)
 
 
 @pytest.mark.parametrize(
@@ -103,11 +103,11 @@ def test_values_are_the_same_as_json_schema_has_it(one: Any, other: Any, expecte
 def test_a_nested_all_of_is_folded_once_for_each_level(monkeypatch: pytest.MonkeyPatch) -> None:
     merged, calls = rewrite_parts.merge, 0
 
-    def counted(one: Any, other: Any) -> Any:
+    def counted(item: Any, other: Any) -> Any:
         nonlocal calls
         calls += 1
         assert calls <= 58 * 4
-        return merged(one, other)
+        return merged(item, other)
 
     monkeypatch.setattr(rewrite_parts, "merge", counted)
     schema = {"type": "object", "properties": {"a": NESTED}, "required": ["a"]}

@@ -103,8 +103,8 @@ def inner(schemas: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
 
 def _agrees(schema: Json) -> bool:
     """Two objects can be had at once where no property stands in both."""
-    one, other = schema["allOf"]
-    return not set(one["properties"]) & set(other["properties"])
+    item, other = schema["allOf"]
+    return not set(item["properties"]) & set(other["properties"])
 
 
 SCHEMAS = st.recursive(LEAVES, inner, max_leaves=8)

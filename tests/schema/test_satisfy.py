@@ -348,28 +348,28 @@ def wishing(**wishes: Any) -> Any:
     ],
 )
 def test_a_wish_is_met_where_it_fits(schema: Json, wishes: Json, value: Any) -> None:
-    made = satisfying(schema, wishing(**wishes))
-    assert validator(schema).is_valid(made)
-    assert value is None or made == value
+    result = satisfying(schema, wishing(**wishes))
+    assert validator(schema).is_valid(result)
+    assert value is None or result == value
 
 
 def _schemas(inner: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
     members = st.dictionaries(st.sampled_from("abcd"), inner, max_size=3)
     return (
         st.builds(
-            lambda one, closed: {
+            lambda item, closed: {
                 "type": "object",
-                "properties": one,
-                "required": list(one)[:2],
+                "properties": item,
+                "required": list(item)[:2],
                 **({"additionalProperties": False} if closed else {}),
             },
             members,
             st.booleans(),
         )
         | st.builds(
-            lambda one, least, unique: {
+            lambda item, least, unique: {
                 "type": "array",
-                "items": one,
+                "items": item,
                 "minItems": least,
                 "maxItems": least + 1,
                 **({"uniqueItems": True} if unique and least < 2 else {}),
@@ -476,8 +476,8 @@ def test_a_validator_with_many_steps_is_asked_seldom(monkeypatch: pytest.MonkeyP
     ],
 )
 def test_a_pattern_that_cannot_be_read_or_never_ends_has_no_text(written: str) -> None:
-    made = texts(written, 5_000, effort=Effort(3_000))
-    assert [text for text in made if len(text) > 3_000] == []
+    outputs = texts(written, 5_000, effort=Effort(3_000))
+    assert [text for text in outputs if len(text) > 3_000] == []
 
 
 def test_texts_of_groups_at_the_limit_exist_and_beyond_it_do_not() -> None:
@@ -499,5 +499,5 @@ def test_without_the_parser_of_this_python_no_pattern_has_a_text(
 def test_what_is_written_out_in_a_schema_is_not_copied_without_end() -> None:
     for inner in ({"const": "a" * 50_000}, {"const": ["a" * 50_000]}, text(minLength=50_000)):
         rows = {"type": "array", "minItems": 300, "items": inner}
-        made = satisfying({"type": "array", "minItems": 300, "items": rows})
-        assert sum(len(str(cell)) for row in made for cell in row or ()) < 10_000_000
+        result = satisfying({"type": "array", "minItems": 300, "items": rows})
+        assert sum(len(str(cell)) for row in result for cell in row or ()) < 10_000_000

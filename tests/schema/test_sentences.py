@@ -534,8 +534,8 @@ SENTENCES: dict[str, tuple[Json, Any, list[tuple[str, str]]]] = {
 def test_sentence_of_a_wrong_value_names_place_and_reason(
     name: str, schema: Json, value: Any, expected: list[tuple[str, str]]
 ) -> None:
-    found = schema_problems(schema, value)
-    assert sorted((problem.pointer, problem.message) for problem in found) == expected
+    problems = schema_problems(schema, value)
+    assert sorted((problem.pointer, problem.message) for problem in problems) == expected
 
 
 @pytest.mark.parametrize(
@@ -582,9 +582,9 @@ LARGE: dict[str, tuple[Json, Any]] = {
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize(("name", "schema", "value"), [(name, *row) for name, row in LARGE.items()])
 def test_sentences_of_hostile_schemas_stay_short(name: str, schema: Json, value: Any) -> None:
-    found = schema_problems(schema, value)
-    assert len(found) <= MAX_PROBLEMS + 1
-    assert max((len(problem.message) for problem in found), default=0) <= LONGEST_SENTENCE + 100
+    problems = schema_problems(schema, value)
+    assert len(problems) <= MAX_PROBLEMS + 1
+    assert max((len(problem.message) for problem in problems), default=0) <= LONGEST_SENTENCE + 100
 
 
 PARTS: tuple[Json | bool, ...] = (
@@ -613,12 +613,12 @@ def _combined(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 def test_value_has_problems_exactly_when_the_validator_refuses_it(part: Any, value: Any) -> None:
     """The explanation neither hides an error nor fails, whatever the schema is built of."""
     schema = {"properties": {"v": part}}
-    found = schema_problems(schema, {"v": value})
+    problems = schema_problems(schema, {"v": value})
     try:
         valid = validator(schema).is_valid({"v": value})
     except ValueError:  # a reference that never ends
         return
-    if any(problem.message.startswith("Checking these") for problem in found):
+    if any(problem.message.startswith("Checking these") for problem in problems):
         return
-    assert bool(found) is not valid, json.dumps([schema, value])
-    assert all(problem.message.endswith(".") for problem in found)
+    assert bool(problems) is not valid, json.dumps([schema, value])
+    assert all(problem.message.endswith(".") for problem in problems)

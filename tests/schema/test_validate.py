@@ -181,9 +181,9 @@ PROBLEMS: list[tuple[Json, Any, list[tuple[str, str, str]]]] = [
 
 @pytest.mark.parametrize(("schema", "value", "expected"), PROBLEMS)
 def test_problems(schema: Json, value: Any, expected: list[tuple[str, str, str]]) -> None:
-    found = schema_problems(schema, value)
-    assert sorted((p.pointer, p.message, p.fix) for p in found) == expected
-    assert {p.kind for p in found} == {"schema"}
+    problems = schema_problems(schema, value)
+    assert sorted((p.pointer, p.message, p.fix) for p in problems) == expected
+    assert {p.kind for p in problems} == {"schema"}
 
 
 @pytest.mark.parametrize(("schema", "value", "fix"), FIXES)
@@ -196,8 +196,8 @@ def test_fix_is_lossless_or_absent(schema: Json, value: Any, fix: str) -> None:
 
 def test_other_problems_do_not_hinder_a_fix() -> None:
     schema = {**an_object(a={"type": "integer"}, b={"type": "integer"}), "required": ["c"]}
-    found = schema_problems(schema, {"a": "1", "b": "x"})
-    assert {p.pointer: p.fix for p in found} == {"": "", "/a": "1", "/b": ""}
+    problems = schema_problems(schema, {"a": "1", "b": "x"})
+    assert {p.pointer: p.fix for p in problems} == {"": "", "/a": "1", "/b": ""}
 
 
 @pytest.mark.parametrize("value", [{"n": 30.0}, {"n": 10**399}, {"n": -0.0}])
@@ -207,9 +207,9 @@ def test_numbers_that_are_integers(value: Json) -> None:
 
 def test_problems_are_capped() -> None:
     value = {str(n): "x" for n in range(10_000)}
-    found = schema_problems({"additionalProperties": {"type": "integer"}}, value)
-    assert len(found) == MAX_PROBLEMS + 1
-    assert found[-1].message == f"There are more problems than the {MAX_PROBLEMS} shown."
+    problems = schema_problems({"additionalProperties": {"type": "integer"}}, value)
+    assert len(problems) == MAX_PROBLEMS + 1
+    assert problems[-1].message == f"There are more problems than the {MAX_PROBLEMS} shown."
 
 
 def fan(keyword: str, levels: int, width: int = 10) -> Json:
@@ -268,9 +268,9 @@ def test_hostile_schemas_answer_in_time(case: str, monkeypatch: pytest.MonkeyPat
     if case not in NOT_MUCH and not isinstance(usable(Same(schema)), tuple):
         judge = Mock(is_valid=Mock(side_effect=AssertionError("It was started.")))
         monkeypatch.setattr("playground.schema.schema_checks.usable", lambda schema: judge)
-    found = schema_problems(schema, value)
-    assert all(p.kind == "schema" and p.message.endswith(".") for p in found)
-    assert found or case in ("unique", "fan-valid")
+    problems = schema_problems(schema, value)
+    assert all(p.kind == "schema" and p.message.endswith(".") for p in problems)
+    assert problems or case in ("unique", "fan-valid")
 
 
 def test_a_remote_ref_is_refused_and_not_fetched() -> None:
@@ -451,7 +451,7 @@ def test_tool_text(text: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "message"),
     [
         ({"properties": []}, "at /properties, keyword properties:"),
         ({"properties": {"a": 5}}, "at /properties/a, keyword properties:"),
@@ -477,7 +477,7 @@ def test_tool_text(text: str, words: str) -> None:
         ),
     ],
 )
-def test_an_invalid_schema_is_told_with_its_place_and_keyword(schema: Any, said: str) -> None:
+def test_an_invalid_schema_is_told_with_its_place_and_keyword(schema: Any, message: str) -> None:
     wrong = schema_checks.fault({"type": "object", **schema})
     assert wrong is not None
-    assert said in wrong[0]
+    assert message in wrong[0]

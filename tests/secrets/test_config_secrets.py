@@ -136,8 +136,8 @@ def test_an_ordinary_value_is_no_key(name: str, value: str) -> None:
 @pytest.mark.parametrize(("name", "marked"), KEYS)
 def test_a_key_is_found_and_nothing_beside_it(name: str, marked: str) -> None:
     text = re.sub("[«»]", "", marked)
-    found = [text[spot.start : spot.end] for spot in secrets_in(text, name)]
-    assert found == re.findall("«(.*?)»", marked, re.DOTALL)
+    matches = [text[spot.start : spot.end] for spot in secrets_in(text, name)]
+    assert matches == re.findall("«(.*?)»", marked, re.DOTALL)
 
 
 @pytest.mark.parametrize("begins", BEGINS)
@@ -149,7 +149,11 @@ def test_every_shape_of_a_key_is_one_in_a_configuration(begins: str) -> None:
 
 def test_several_keys_of_one_text_are_several() -> None:
     text = "https://u:pw@h.example/x?api_key=k1&page=2&token=t1"
-    assert [text[one.start : one.end] for one in secrets_in(text)] == ["pw", "k1", "t1"]
+    assert [text[secret_span.start : secret_span.end] for secret_span in secrets_in(text)] == [
+        "pw",
+        "k1",
+        "t1",
+    ]
 
 
 @pytest.mark.parametrize(

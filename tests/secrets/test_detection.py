@@ -80,8 +80,8 @@ BORDERS = ("\n", "\t", "\r\n", "\b", "é", "\x1b[32m", "\x1b[1;31m", '"', "['")
 @pytest.mark.parametrize(("secret", "around"), SECRETS.items())
 def test_a_secret_is_seen_as_a_whole(secret: str, around: str) -> None:
     text = around.format(secret)
-    found = [text[start:end] for start, end in secret_spans(text)]
-    assert any(secret.strip("=") in one for one in found), found
+    matches = [text[start:end] for start, end in secret_spans(text)]
+    assert any(secret.strip("=") in text for text in matches), matches
 
 
 @pytest.mark.parametrize("level", range(4))
@@ -98,13 +98,16 @@ def test_a_secret_is_seen_behind_a_border_however_often_that_is_escaped(
 
 def test_a_secret_that_is_escaped_itself_is_hidden() -> None:
     text = json.dumps(json.dumps('https://me:a"b/c-0123é@example.org/')).replace("/", "\\/")
-    assert any("me:" in one and "b/c-0123é" in one for one in decoded_texts(text))
+    assert any(
+        "me:" in decoded_text and "b/c-0123é" in decoded_text
+        for decoded_text in decoded_texts(text)
+    )
 
 
 def test_base64_in_lines_is_put_together() -> None:
     coded = base64.encodebytes(f"{'x' * 50} sk-ant-api03-{DIGITS} {'y' * 50}".encode()).decode()
     for text in (coded, json.dumps(coded), json.dumps(json.dumps(coded))):
-        assert any(secret_spans(one) for one in decoded_texts(text))
+        assert any(secret_spans(decoded_text) for decoded_text in decoded_texts(text))
 
 
 @pytest.mark.parametrize("text", INNOCENT)
@@ -117,8 +120,12 @@ def test_a_secret_is_seen_behind_base64_and_percent_signs(before: str) -> None:
     secret = f"sk-ant-api03-{DIGITS}/+"
     coded = base64.b64encode(f"{before} {secret} and".encode()).decode()
     for text in (f'"{coded}"', quote(f" {secret} ", safe="")):
-        found = {one[a:b] for one in decoded_texts(text) for a, b in secret_spans(one)}
-        assert any(one.startswith(secret[:40]) for one in found)
+        matches = {
+            decoded_text[a:b]
+            for decoded_text in decoded_texts(text)
+            for a, b in secret_spans(decoded_text)
+        }
+        assert any(text.startswith(secret[:40]) for text in matches)
 
 
 def test_lines_of_a_private_key_and_not_their_ends() -> None:

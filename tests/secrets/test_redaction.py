@@ -22,7 +22,7 @@ FORMS = {
     "as it is": KEY,
     "url": urllib.parse.quote(KEY, safe=""),
     "url, lower case": re.sub(
-        "%..", lambda found: found[0].lower(), urllib.parse.quote(KEY, safe="")
+        "%..", lambda matches: matches[0].lower(), urllib.parse.quote(KEY, safe="")
     ),
     "url, plus": urllib.parse.quote_plus(KEY),
     "json": json.dumps(KEY)[1:-1],

@@ -114,9 +114,9 @@ def gemini(reply: ModelReply, shape: Shape, turn: int) -> Iterator[dict[str, Any
             parts.append({"text": block.text})
             continue
         id_ = f"g{turn}{n}" if shape["ids"] != "none" else ""
-        made = {"name": block.name, "args": json.loads(block.text), **member("id", id_)}
+        document = {"name": block.name, "args": json.loads(block.text), **member("id", id_)}
         signed = {"thoughtSignature": limits.SKIP_VALIDATOR} if not given else {}
-        parts.append({"functionCall": made, **signed})
+        parts.append({"functionCall": document, **signed})
         answer = {"name": block.name, "response": {"output": RESULTS[block.name]}}
         given.append({"functionResponse": {**answer, **member("id", result_id(id_, shape))}})
     if shape["beside"]:
@@ -132,8 +132,8 @@ def responses(reply: ModelReply, shape: Shape, turn: int) -> Iterator[dict[str, 
         if block.kind == "text":
             yield {"type": "message", "role": "assistant", "content": block.text}
         else:
-            made = {"name": block.name, "arguments": block.text, "call_id": f"c{turn}{n}"}
-            yield {"type": "function_call", **made}
+            document = {"name": block.name, "arguments": block.text, "call_id": f"c{turn}{n}"}
+            yield {"type": "function_call", **document}
     for n, block in numbered:
         if block.kind == "call":
             id_, output = result_id(f"c{turn}{n}", shape), RESULTS[block.name]

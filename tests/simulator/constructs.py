@@ -243,5 +243,5 @@ CONSTRUCTS: tuple[Construct, ...] = (
 )
 
 
-def strict(one: Construct) -> Tool:
-    return replace(one.tool, strict=True)
+def strict(construct: Construct) -> Tool:
+    return replace(construct.tool, strict=True)

@@ -48,7 +48,7 @@ IMAGE = Content(
 
 def profile(protocol: str, model: str = "simulator") -> Profile:
     """The simulator of `protocol` as a profile, with nothing of a vendor's own."""
-    spoken = next(one for one in PROTOCOLS if one == protocol)
+    spoken = next(literal for literal in PROTOCOLS if literal == protocol)
     return Profile(f"sim-{protocol}", spoken, SIMULATOR_URL, model=model)
 
 
@@ -102,9 +102,11 @@ class Talk:
         frames = [
             frame.data for frame in self.end.frames(reply, asked, IdSource.of(sent.body, 1, 1))
         ]
-        kept = frames if cut is None else frames[: max(1, int(len(frames) * cut))]
+        stored_items = frames if cut is None else frames[: max(1, int(len(frames) * cut))]
         decoder = CODECS[self.protocol].decoder(200)
-        events = [event for _, _, event in decoder.feed(b"".join(kept)) + decoder.end(cut is None)]
+        events = [
+            event for _, _, event in decoder.feed(b"".join(stored_items)) + decoder.end(cut is None)
+        ]
         if stopped:
             events[-1] = ResponseFailed("stopped", "Stopped by the person.")
         self.log.add(*events)

@@ -52,8 +52,8 @@ def answers(*ids: str) -> dict[str, Any]:
 
 def thought(**changes: Any) -> dict[str, Any]:
     """Thinking in the latest turn of the assistant."""
-    said = {"type": "text", "text": "x"}
-    turn = {"role": "assistant", "content": [{**SIGNED, **changes}, said]}
+    answer = {"type": "text", "text": "x"}
+    turn = {"role": "assistant", "content": [{**SIGNED, **changes}, answer]}
     return {"messages": [HI, turn, HI]}
 
 
@@ -65,7 +65,7 @@ def picture(**changes: Any) -> dict[str, Any]:
 def strict(*schemas: Any) -> dict[str, Any]:
     """A strict tool for each schema."""
     named = enumerate(schemas)
-    return {"tools": [{"name": f"f{i}", "input_schema": one, "strict": True} for i, one in named]}
+    return {"tools": [{"name": f"f{i}", "input_schema": item, "strict": True} for i, item in named]}
 
 
 def closed(**properties: Any) -> dict[str, Any]:
@@ -223,11 +223,14 @@ def schema(value: Any, name: str = "f") -> dict[str, Any]:
     ],
 )
 def test_refusals(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(BadRequest) as told:
+    with pytest.raises(BadRequest) as exception_info:
         asked(**changes)
-    assert words in str(told.value)
-    assert (told.value.status, told.value.kind) == (400, "invalid_request_error")
-    assert told.value.source
+    assert words in str(exception_info.value)
+    assert (exception_info.value.status, exception_info.value.kind) == (
+        400,
+        "invalid_request_error",
+    )
+    assert exception_info.value.source
 
 
 @pytest.mark.parametrize(
@@ -298,19 +301,19 @@ def test_what_is_sound_is_taken(changes: dict[str, Any]) -> None:
 
 
 def test_what_nobody_saw_is_marked() -> None:
-    with pytest.raises(BadRequest) as told:
+    with pytest.raises(BadRequest) as exception_info:
         asked(**history({"type": "text", "text": "x"}, RESULT))
-    assert told.value.inferred
-    with pytest.raises(BadRequest) as told:
+    assert exception_info.value.inferred
+    with pytest.raises(BadRequest) as exception_info:
         asked(messages=[HI, CALL])
-    assert not told.value.inferred
+    assert not exception_info.value.inferred
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"[" * 100_000])
 def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
-    with pytest.raises(BadRequest, match="Send") as told:
+    with pytest.raises(BadRequest, match="Send") as exception_info:
         parse(body, HEADERS)
-    assert told.value.inferred
+    assert exception_info.value.inferred
 
 
 def test_the_version_header_is_needed() -> None:
@@ -334,10 +337,10 @@ def test_choices(choice: Any, read: ToolChoice) -> None:
 
 def test_a_history_is_read_with_its_results() -> None:
     image = {"type": "image", "source": PIXEL}
-    told = {**RESULT, "content": [{"type": "text", "text": "no"}, image]}
-    found = asked(**history(told, {"type": "text", "text": "go on"})).request.messages
-    assert [message.role for message in found] == ["user", "assistant", "results", "user"]
-    result = found[2].parts[0]
+    answer = {**RESULT, "content": [{"type": "text", "text": "no"}, image]}
+    messages = asked(**history(answer, {"type": "text", "text": "go on"})).request.messages
+    assert [message.role for message in messages] == ["user", "assistant", "results", "user"]
+    result = messages[2].parts[0]
     failed = asked(**history({**RESULT, "is_error": True})).request.messages[2].parts[0]
     assert (result.is_error, failed.is_error) == (False, True)
     assert [piece.type for piece in result.content] == ["text", "image"]

@@ -112,8 +112,8 @@ def talk(end: ProviderServer, *texts: str) -> dict[str, Any]:
     """What a body says of these texts, a person's and the model's in turn."""
     if end.name == "gemini":
         sides = ("user", "model")
-        said = [{"role": sides[i % 2], "parts": [{"text": text}]} for i, text in enumerate(texts)]
-        return {"contents": said}
+        lines = [{"role": sides[i % 2], "parts": [{"text": text}]} for i, text in enumerate(texts)]
+        return {"contents": lines}
     roles = ("user", "assistant")
     messages = [{"role": roles[place % 2], "content": text} for place, text in enumerate(texts)]
     return {"input" if end.name == "openai_responses" else "messages": messages}
@@ -222,13 +222,13 @@ def test_the_openai_package_runs_a_whole_loop(simulator: str, stream: bool) -> N
 def test_the_openai_package_runs_a_whole_loop_of_responses(simulator: str, stream: bool) -> None:
     import openai
 
-    said: list[Any] = [{"role": "user", "content": PROMPT}]
+    lines: list[Any] = [{"role": "user", "content": PROMPT}]
     with openai.OpenAI(api_key="k", base_url=simulator + "/openai/v1", max_retries=0) as client:
         for _ in range(3):
             asked: Any = {
                 "model": "m",
                 "tools": RESPONSES_TOOLS,
-                "input": said,
+                "input": lines,
                 "reasoning": {"summary": "auto"},
                 "store": False,
                 "include": ["reasoning.encrypted_content"],
@@ -241,7 +241,7 @@ def test_the_openai_package_runs_a_whole_loop_of_responses(simulator: str, strea
             assert whole.status == "completed"
             assert whole.output[0].type == "reasoning"
             assert whole.output[0].encrypted_content
-            said += [item.model_dump(exclude_none=True) for item in whole.output]
+            lines += [item.model_dump(exclude_none=True) for item in whole.output]
             calls = [item for item in whole.output if item.type == "function_call"]
             if not calls:
                 break
@@ -249,7 +249,7 @@ def test_the_openai_package_runs_a_whole_loop_of_responses(simulator: str, strea
                 ("calculator", {"expression": "17*23"}),
                 ("get_weather", {"city": "Paris"}),
             ]
-            said += [
+            lines += [
                 {"type": "function_call_output", "call_id": c.call_id, "output": RESULTS[c.name]}
                 for c in calls
             ]
@@ -305,8 +305,8 @@ def test_the_same_request_gets_the_same_bytes(simulator: str, end: ProviderServe
     if end.name == "anthropic":
         assert first.content == second.content
     assert first.headers["content-type"] == end.stream_type
-    for name, told in end.headers("the id").items():
-        assert (first.headers[name] != second.headers[name]) == (told == "the id")
+    for name, output in end.headers("the id").items():
+        assert (first.headers[name] != second.headers[name]) == (output == "the id")
 
 
 @both
@@ -341,7 +341,7 @@ def test_keys_paths_and_methods(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("name", "method", "path", "body", "told"),
+    ("name", "method", "path", "body", "answer"),
     [
         ("anthropic", "GET", "/v1/models/claude-x", None, {"id": "claude-x", "type": "model"}),
         ("anthropic", "POST", "/v1/messages/count_tokens", COUNTED, {"input_tokens": 20}),
@@ -379,18 +379,18 @@ def test_keys_paths_and_methods(
     ],
 )
 async def test_what_clients_ask_beside_messages(
-    name: str, method: str, path: str, body: Any, told: dict[str, Any] | int
+    name: str, method: str, path: str, body: Any, answer: dict[str, Any] | int
 ) -> None:
     end = next(end for end in ENDS if end.name == name)
     transport = httpx.ASGITransport(simulator_app(pace=0))
-    async with httpx.AsyncClient(transport=transport, base_url="http://sim") as one:
-        came = await one.request(method, end.base + path, json=body, headers=KEYS[name])
-    if isinstance(told, int):
-        assert came.status_code == told
+    async with httpx.AsyncClient(transport=transport, base_url="http://sim") as async_client:
+        came = await async_client.request(method, end.base + path, json=body, headers=KEYS[name])
+    if isinstance(answer, int):
+        assert came.status_code == answer
         assert words(came)
         return
     assert came.status_code == 200
-    assert {key: came.json()[key] for key in told} == told
+    assert {key: came.json()[key] for key in answer} == answer
 
 
 @pytest.mark.anyio
@@ -398,8 +398,10 @@ async def test_who_asks_for_a_websocket_is_told_to_use_http() -> None:
     """A client that gets 426 tries HTTP at once; for other errors it tries again first."""
     transport = httpx.ASGITransport(simulator_app(pace=0))
     asking = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
-    async with httpx.AsyncClient(transport=transport, base_url="http://sim") as one:
-        came = await one.get("/openai/v1/responses", headers={**KEYS["openai_chat"], **asking})
+    async with httpx.AsyncClient(transport=transport, base_url="http://sim") as async_client:
+        came = await async_client.get(
+            "/openai/v1/responses", headers={**KEYS["openai_chat"], **asking}
+        )
     assert came.status_code == 426
     assert "over HTTP" in words(came)
 
@@ -454,8 +456,8 @@ def played(client: httpx.Client, end: ProviderServer, fault: FaultRow, **changes
 
 @pytest.fixture
 def client(simulator: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=simulator, verify=NO_TLS) as one:
-        yield one
+    with httpx.Client(base_url=simulator, verify=NO_TLS) as client:
+        yield client
 
 
 @pytest.mark.parametrize(
@@ -515,8 +517,8 @@ def test_without_a_stream_a_fault_is_played_on_the_body_or_refused(
 def test_half_a_character_in_a_prompt_is_read(simulator: str, end: ProviderServer) -> None:
     body = {**BODIES[end.name], **talk(end, "Hello \ud800")}
     url = simulator + end.base + end.path
-    told = {**KEYS[end.name], "content-type": "application/json"}
-    answer = httpx.post(url, content=json.dumps(body), headers=told, timeout=30, verify=NO_TLS)
+    data = {**KEYS[end.name], "content-type": "application/json"}
+    answer = httpx.post(url, content=json.dumps(body), headers=data, timeout=30, verify=NO_TLS)
     assert answer.status_code == 200
 
 
@@ -568,9 +570,13 @@ def test_a_fault_of_what_is_said_is_over_with_the_result(
         given = {"type": "function_call_output", "call_id": call_id, "output": "no"}
         history = [{"role": "user", "content": prompt}, *first["output"], given]
     elif end.name == "anthropic":
-        said = {"role": "assistant", "content": first["content"]}
+        answer = {"role": "assistant", "content": first["content"]}
         given = {"type": "tool_result", "tool_use_id": first["content"][0]["id"], "content": "no"}
-        history = [{"role": "user", "content": prompt}, said, {"role": "user", "content": [given]}]
+        history = [
+            {"role": "user", "content": prompt},
+            answer,
+            {"role": "user", "content": [given]},
+        ]
     elif end.name == "gemini":
         answered = {"name": "no_such_tool", "response": {"error": "no"}}
         given = {"role": "user", "parts": [{"functionResponse": answered}]}
@@ -579,9 +585,9 @@ def test_a_fault_of_what_is_said_is_over_with_the_result(
         given = {"role": "tool", "tool_name": "no_such_tool", "content": "no"}
         history = [{"role": "user", "content": prompt}, first["message"], given]
     else:
-        said = first["choices"][0]["message"]
-        given = {"role": "tool", "tool_call_id": said["tool_calls"][0]["id"], "content": "no"}
-        history = [{"role": "user", "content": prompt}, said, given]
+        answer = first["choices"][0]["message"]
+        given = {"role": "tool", "tool_call_id": answer["tool_calls"][0]["id"], "content": "no"}
+        history = [{"role": "user", "content": prompt}, answer, given]
     again: dict[str, Any] = {member: history}
     second = post(simulator, end, **again)
     assert second.status_code == 200
@@ -642,8 +648,10 @@ async def test_without_the_socket_a_fault_below_http_is_refused() -> None:
     transport = httpx.ASGITransport(simulator_app(pace=0))
     end = ENDS[0]
     headers = {**KEYS[end.name], "x-playground-fault": "not-http"}
-    async with httpx.AsyncClient(transport=transport, base_url="http://sim") as one:
-        answer = await one.post(end.base + end.path, json=BODIES[end.name], headers=headers)
+    async with httpx.AsyncClient(transport=transport, base_url="http://sim") as async_client:
+        answer = await async_client.post(
+            end.base + end.path, json=BODIES[end.name], headers=headers
+        )
     assert answer.status_code == 400
     assert "writes to the socket directly" in answer.json()["error"]["message"]
 

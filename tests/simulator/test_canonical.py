@@ -186,9 +186,9 @@ def test_every_tool_choice_is_said_or_noted(protocol: str, name: str) -> None:
         {"get_weather", "add_event", "ask_me"} if choice.allowed is None else {*choice.allowed}
     )
     assert offered <= allowed
-    said = (read.choice.mode, read.choice.name, read.choice.parallel)
-    if said != (choice.mode, choice.name, choice.parallel) and allowed:
-        assert sent.notes, said
+    outcome = (read.choice.mode, read.choice.name, read.choice.parallel)
+    if outcome != (choice.mode, choice.name, choice.parallel) and allowed:
+        assert sent.notes, outcome
 
 
 @EVERY
@@ -203,7 +203,7 @@ def test_every_setting_is_taken(protocol: str, name: str) -> None:
     talk.log = type(talk.log)().start(talk.settings)
     asked(talk)
     _, read = talk.ask()
-    assert {tool.name for tool in read.request.tools} == {one.name for one in talk.settings.tools}
+    assert {tool.name for tool in read.request.tools} == {tool.name for tool in talk.settings.tools}
 
 
 @EVERY
@@ -212,8 +212,8 @@ def test_a_free_form_call_goes_and_comes_back(protocol: str) -> None:
     talk = Talk(protocol, tools=(WRITER,))
     talk.prompt("Write a line.")
     talk.answer(ModelReply((call("write", {"input": 'say "hi"\n'}),), "calls"))
-    (made,) = talk.session.turns[-1].calls
-    assert made.arguments in ('{"input": "say \\"hi\\"\\n"}', '{"input":"say \\"hi\\"\\n"}')
+    (result,) = talk.session.turns[-1].calls
+    assert result.arguments in ('{"input": "say \\"hi\\"\\n"}', '{"input":"say \\"hi\\"\\n"}')
     talk.results(["written"])
     _, read = talk.ask()
     assert [p.kind for m in read.request.messages for p in m.parts] == ["text", "call", "result"]

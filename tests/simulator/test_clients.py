@@ -112,8 +112,8 @@ def test_litellm(simulator: str, vendor: str) -> None:
         assert [call.function.name for call in calls] == list(TOOLS)
         messages.append(message.model_dump())
         for call in calls:
-            told = TOOLS[call.function.name](**json.loads(call.function.arguments))
-            messages.append({"role": "tool", "tool_call_id": call.id, "content": told})
+            output = TOOLS[call.function.name](**json.loads(call.function.arguments))
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": output})
     assert is_answer(message.content)
     if vendor != "ollama_chat":  # Ollama has no word for a choice
         named = {"type": "function", "function": {"name": "get_weather"}}
@@ -128,19 +128,21 @@ def test_litellm(simulator: str, vendor: str) -> None:
 def _pydantic_model(vendor: str, url: str) -> Any:
     library("pydantic_ai")
     kind = "openai" if vendor == "responses" else vendor
-    models, providers = (library(f"pydantic_ai.{one}.{kind}") for one in ("models", "providers"))
+    models, providers = (
+        library(f"pydantic_ai.{literal}.{kind}") for literal in ("models", "providers")
+    )
     match vendor:
         case "openai" | "responses":
             provider = providers.OpenAIProvider(base_url=f"{url}/openai/v1", api_key="k")
-            made = models.OpenAIChatModel if vendor == "openai" else models.OpenAIResponsesModel
+            result = models.OpenAIChatModel if vendor == "openai" else models.OpenAIResponsesModel
         case "anthropic":
             client = library("anthropic").AsyncAnthropic(base_url=f"{url}/anthropic", api_key="k")
             provider = providers.AnthropicProvider(anthropic_client=client)
-            made = models.AnthropicModel
+            result = models.AnthropicModel
         case _:
             provider = providers.GoogleProvider(base_url=f"{url}/gemini", api_key="k")
-            made = models.GoogleModel
-    return made(MODELS[kind], provider=provider)
+            result = models.GoogleModel
+    return result(MODELS[kind], provider=provider)
 
 
 @pytest.mark.parametrize("vendor", ["openai", "responses", "anthropic", "google"])
@@ -158,17 +160,17 @@ def test_pydantic_ai(simulator: str, vendor: str) -> None:
                 if event.event_kind == "function_tool_call":
                     calls.append(event.part.tool_name)
 
-        told = await agent.run(PROMPT, usage_limits=limits, event_stream_handler=see)
+        output = await agent.run(PROMPT, usage_limits=limits, event_stream_handler=see)
         assert calls == list(TOOLS)
-        assert is_answer(told.output)
+        assert is_answer(output.output)
         # By a tool that ends the run, which is forced.
         agent = ai.Agent(model, tools=[get_weather], output_type=Report)
-        told = await agent.run("What is the weather in Paris?", usage_limits=limits)
-        assert (told.output.city, told.output.temperature) == ("Paris", 18)
+        output = await agent.run("What is the weather in Paris?", usage_limits=limits)
+        assert (output.output.city, output.output.temperature) == ("Paris", 18)
         # By the provider's own structured output.
         agent = ai.Agent(model, output_type=ai.NativeOutput(Report))
-        told = await agent.run("What is the weather in Paris?", usage_limits=limits)
-        assert told.output.city == "Paris"
+        output = await agent.run("What is the weather in Paris?", usage_limits=limits)
+        assert output.output.city == "Paris"
 
     asyncio.run(all_of_it())
 
@@ -176,22 +178,22 @@ def test_pydantic_ai(simulator: str, vendor: str) -> None:
 def _langchain_model(vendor: str, url: str) -> Any:
     match vendor:
         case "openai":
-            made: Any = library("langchain_openai").ChatOpenAI(
+            result: Any = library("langchain_openai").ChatOpenAI(
                 model=MODELS["openai"], base_url=f"{url}/openai/v1", api_key="k"
             )
         case "anthropic":
-            made = library("langchain_anthropic").ChatAnthropic(
+            result = library("langchain_anthropic").ChatAnthropic(
                 model=MODELS["anthropic"], base_url=f"{url}/anthropic", api_key="k"
             )
         case "google":
-            made = library("langchain_google_genai").ChatGoogleGenerativeAI(
+            result = library("langchain_google_genai").ChatGoogleGenerativeAI(
                 model=MODELS["google"], base_url=f"{url}/gemini", api_key="k"
             )
         case _:
-            made = library("langchain_ollama").ChatOllama(
+            result = library("langchain_ollama").ChatOllama(
                 model=MODELS["ollama"], base_url=f"{url}/ollama", validate_model_on_init=True
             )
-    return made
+    return result
 
 
 @pytest.mark.parametrize("vendor", ["openai", "anthropic", "google", "ollama"])
@@ -201,7 +203,13 @@ def test_langchain(simulator: str, vendor: str) -> None:
     asked = {"messages": [{"role": "user", "content": PROMPT}]}
     agent = agents.create_agent(model, list(TOOLS.values()))
     *_, (_, last) = agent.stream(asked, {"recursion_limit": 12}, stream_mode=["messages", "values"])
-    assert [len(getattr(one, "tool_calls", ())) for one in last["messages"]] == [0, 2, 0, 0, 0]
+    assert [len(getattr(message, "tool_calls", ())) for message in last["messages"]] == [
+        0,
+        2,
+        0,
+        0,
+        0,
+    ]
     assert is_answer(last["messages"][-1].text)
     if vendor != "ollama":  # which has no word for a choice
         forced = model.bind_tools(SCHEMAS, tool_choice="get_weather").invoke("Hello")
@@ -212,8 +220,8 @@ def test_langchain(simulator: str, vendor: str) -> None:
     if vendor != "ollama":
         agent = agents.create_agent(model, [get_weather], response_format=strategy)
         asked = {"messages": [{"role": "user", "content": weather}]}
-        told = agent.invoke(asked, {"recursion_limit": 12})["structured_response"]
-        assert (told.city, told.temperature) == ("Paris", 18)
+        output = agent.invoke(asked, {"recursion_limit": 12})["structured_response"]
+        assert (output.city, output.temperature) == ("Paris", 18)
 
 
 @pytest.mark.parametrize("protocol", ["chat", "responses"])
@@ -242,11 +250,11 @@ def test_openai_agents(simulator: str, protocol: str) -> None:
         # A forced choice is taken back by the library once a tool was called.
         settings = agents.ModelSettings(tool_choice="required")
         agent = agents.Agent(name="B", model=model, tools=tools[1:], model_settings=settings)
-        told = await agents.Runner.run(agent, "The weather in Paris?", max_turns=4)
-        assert "18 °C" in told.final_output
+        output = await agents.Runner.run(agent, "The weather in Paris?", max_turns=4)
+        assert "18 °C" in output.final_output
         agent = agents.Agent(name="C", model=model, tools=tools[1:], output_type=Report)
-        told = await agents.Runner.run(agent, "The weather in Paris?", max_turns=4)
-        assert (told.final_output.city, told.final_output.temperature) == ("Paris", 18)
+        output = await agents.Runner.run(agent, "The weather in Paris?", max_turns=4)
+        assert (output.final_output.city, output.final_output.temperature) == ("Paris", 18)
 
     asyncio.run(all_of_it())
 
@@ -306,15 +314,15 @@ def test_pydantic_ai_with_what_is_stored(simulator: str, setting: str) -> None:
 @pytest.mark.parametrize("stream", [False, True])
 def test_agent_framework(simulator: str, stream: bool) -> None:
     framework = library("agent_framework")
-    made = library("agent_framework_openai").OpenAIChatClient  # by Responses, which are stored
-    client = made(model="gpt-4.1", base_url=f"{simulator}/openai/v1", api_key="k")
+    result = library("agent_framework_openai").OpenAIChatClient  # by Responses, which are stored
+    client = result(model="gpt-4.1", base_url=f"{simulator}/openai/v1", api_key="k")
     agent = framework.Agent(client=client, tools=list(TOOLS.values()))
 
     async def run_twice() -> None:
         session = agent.create_session()
         for prompt, expected in ((PROMPT, "391"), (FOLLOWING, "18 °C")):
             if stream:
-                updates = [one async for one in agent.run(prompt, session=session, stream=True)]
+                updates = [item async for item in agent.run(prompt, session=session, stream=True)]
                 assert expected in "".join(update.text or "" for update in updates)
             else:
                 assert expected in (await agent.run(prompt, session=session)).text
@@ -365,10 +373,10 @@ def test_google_genai_chats(simulator: str, model: str, automatic: bool) -> None
 
 @pytest.mark.parametrize("model", ["gemini-2.5-flash", "gemini-3-pro-preview"])
 def test_the_genai_package_of_npm(simulator: str, model: str, tmp_path: Path) -> None:
-    told = _run_script("genai.mjs", "@google/genai", tmp_path, model, simulator)
-    assert told["calls"] == list(TOOLS)
-    assert is_answer(told["text"])
-    assert told["following"]
+    output = _run_script("genai.mjs", "@google/genai", tmp_path, model, simulator)
+    assert output["calls"] == list(TOOLS)
+    assert is_answer(output["text"])
+    assert output["following"]
 
 
 @pytest.mark.parametrize(
@@ -380,21 +388,21 @@ def test_instructor(simulator: str, mode: str) -> None:
     more: dict[str, Any] = {}
     if mode.startswith("ANTHROPIC"):
         base = f"{simulator}/anthropic"
-        made = library("anthropic").Anthropic(base_url=base, api_key="k", max_retries=0)
-        client, more = instructor.from_anthropic(made, mode=kind), {"max_tokens": 4000}
+        result = library("anthropic").Anthropic(base_url=base, api_key="k", max_retries=0)
+        client, more = instructor.from_anthropic(result, mode=kind), {"max_tokens": 4000}
     else:
         base = f"{simulator}/openai/v1"
-        made = library("openai").OpenAI(base_url=base, api_key="k", max_retries=0)
-        client = instructor.from_openai(made, mode=kind)
+        result = library("openai").OpenAI(base_url=base, api_key="k", max_retries=0)
+        client = instructor.from_openai(result, mode=kind)
     messages = [{"role": "user", "content": "What is the weather in Paris?"}]
-    told = client.chat.completions.create(
+    output = client.chat.completions.create(
         model="claude-sonnet-4-5" if more else "m",
         messages=messages,
         response_model=Report,
         max_retries=1,
         **more,
     )
-    assert told.city == "Paris"
+    assert output.city == "Paris"
     if mode == "TOOLS":
         partial = client.chat.completions.create_partial(
             model="m", messages=messages, response_model=Report
@@ -445,8 +453,8 @@ def _run_script(name: str, package: str, folder: Path, *arguments: str) -> Any:
 
 @pytest.mark.parametrize("vendor", ["openai", "responses", "anthropic", "google"])
 def test_the_ai_package_of_npm(simulator: str, vendor: str, tmp_path: Path) -> None:
-    told = _run_script("clients.mjs", "ai", tmp_path, vendor, simulator)
-    assert told["calls"] == list(TOOLS)
-    assert is_answer(told["text"])
-    assert told["forced"] == ["get_weather"]
-    assert told["object"]["city"] == "Paris"
+    output = _run_script("clients.mjs", "ai", tmp_path, vendor, simulator)
+    assert output["calls"] == list(TOOLS)
+    assert is_answer(output["text"])
+    assert output["forced"] == ["get_weather"]
+    assert output["object"]["city"] == "Paris"

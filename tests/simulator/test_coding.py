@@ -194,18 +194,21 @@ def run(
 ) -> list[str]:
     """The names of the calls of a whole run, and what is said at its end."""
     history: list[Message] = [user("<system-reminder>Use Agent.</system-reminder>"), user(prompt)]
-    found: list[str] = []
+    matches: list[str] = []
     for number in range(6):
         asked = ModelRequest("m", system, tuple(history), tools, ToolChoice())
         turn = CodingAgent().turn(asked)
         assert turn is not None
         if not turn.reply.calls:
-            return [*found, turn.reply.text]
+            return [*matches, turn.reply.text]
         [block] = turn.reply.calls
-        found.append(block.name)
-        said = answer(block.name, json.loads(block.text))
-        history += [called((f"c{number}", block.name, block.text)), results((f"c{number}", said))]
-    raise AssertionError(f"no end: {found}")
+        matches.append(block.name)
+        message = answer(block.name, json.loads(block.text))
+        history += [
+            called((f"c{number}", block.name, block.text)),
+            results((f"c{number}", message)),
+        ]
+    raise AssertionError(f"no end: {matches}")
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -213,15 +216,15 @@ def test_it_reads_edits_and_ends_with_the_tools_of_each_agent(agent: str, tmp_pa
     (tmp_path / "notes.txt").write_text(TEXT)
 
     def answer(name: str, given: dict[str, Any]) -> str:
-        kept = json.loads(json.dumps(given).replace("/project", str(tmp_path)))
-        return act(tmp_path, name, kept)
+        stored = json.loads(json.dumps(given).replace("/project", str(tmp_path)))
+        return act(tmp_path, name, stored)
 
     system = {"system": FOLDERS[agent]} if agent in FOLDERS else {}
-    *calls, said = run(AGENTS[agent], PROMPTS.get(agent, PROMPT), answer, **system)
+    *calls, message = run(AGENTS[agent], PROMPTS.get(agent, PROMPT), answer, **system)
     # Where a tool replaces one place only, each line is a call.
     assert len(calls) == (3 if agent in ("opencode", "Copilot CLI", "Cline") else 2)
     assert (tmp_path / "notes.txt").read_text() == DONE
-    assert said.startswith("Done: in notes.txt")
+    assert message.startswith("Done: in notes.txt")
 
 
 def test_a_path_is_absolute_where_the_tool_takes_no_other() -> None:
@@ -243,9 +246,9 @@ def test_a_failure_that_only_a_result_tells_ends_the_run() -> None:
         came = {"query": "a", "result": "1 | A colour.", "success": name == "read_files"}
         return json.dumps([came] if name == "read_files" else {**came, "error": "no such text"})
 
-    *calls, said = run(AGENTS["Cline"], PROMPT, answer)
+    *calls, message = run(AGENTS["Cline"], PROMPT, answer)
     assert calls == ["read_files", "editor"]
-    assert "no such text" in said
+    assert "no such text" in message
 
 
 def test_without_a_change_that_is_named_the_first_line_is_edited() -> None:
@@ -301,8 +304,8 @@ def test_the_end_has_the_requested_format_or_is_the_call_that_ends_a_run() -> No
 
 
 def test_what_fails_or_is_not_there_ends_the_run() -> None:
-    said = run((READ, EDIT), PROMPT, lambda name, arguments: "1\tNothing of the kind.")
-    assert said == ["Read", "I read notes.txt, and found nothing in it to replace."]
+    messages = run((READ, EDIT), PROMPT, lambda name, arguments: "1\tNothing of the kind.")
+    assert messages == ["Read", "I read notes.txt, and found nothing in it to replace."]
     history = (
         user(PROMPT),
         called(("c", "Read", "{}")),
@@ -320,5 +323,5 @@ def test_what_fails_or_is_not_there_ends_the_run() -> None:
 def test_what_is_no_work_on_a_file_is_left_to_the_model(
     prompt: str, tools: tuple[Tool, ...]
 ) -> None:
-    said = (Message("user", (MessagePart("text", prompt),)),)
-    assert CodingAgent().turn(ModelRequest("m", "", said, tools, ToolChoice())) is None
+    outcome = (Message("user", (MessagePart("text", prompt),)),)
+    assert CodingAgent().turn(ModelRequest("m", "", outcome, tools, ToolChoice())) is None

@@ -102,30 +102,30 @@ def sent(protocol: str, *tools: Tool, model: str = "m") -> WireRequest:
 def refusal(protocol: str, *tools: Tool, model: str = "m") -> BadRequest | None:
     try:
         accepted(protocol, sent(protocol, *tools, model=model))
-    except BadRequest as told:
-        return told
+    except BadRequest as refusal_error:
+        return refusal_error
     return None
 
 
-def found(one: Tool, protocol: str) -> dict[str, list[Finding]]:
+def found(tool: Tool, protocol: str) -> dict[str, list[Finding]]:
     """What lint finds, by severity; weak spots aside."""
-    return _found(Same(one), protocol, Same(LIMITS[protocol]))
+    return _found(Same(tool), protocol, Same(LIMITS[protocol]))
 
 
 @cache
-def _found(one: Same[Tool], protocol: str, table: Same[LimitTable]) -> dict[str, list[Finding]]:
-    told = [each for each in findings(one.value, (protocol,)) if each.protocol]
+def _found(same: Same[Tool], protocol: str, table: Same[LimitTable]) -> dict[str, list[Finding]]:
+    output = [each for each in findings(same.value, (protocol,)) if each.protocol]
     kinds = ("refused", "ignored", "strict")
-    return {kind: [each for each in told if each.severity == kind] for kind in kinds}
+    return {kind: [each for each in output if each.severity == kind] for kind in kinds}
 
 
 def test_the_table_is_large_enough_and_says_each_thing_once() -> None:
     assert len(CONSTRUCTS) >= 60
-    assert len({one.about for one in CONSTRUCTS}) == len(CONSTRUCTS)
+    assert len({construct.about for construct in CONSTRUCTS}) == len(CONSTRUCTS)
 
 
 @pytest.mark.parametrize("protocol", rest_slow(PROTOCOLS))
-@pytest.mark.parametrize("one", CONSTRUCTS, ids=[one.about for one in CONSTRUCTS])
+@pytest.mark.parametrize("one", CONSTRUCTS, ids=[construct.about for construct in CONSTRUCTS])
 def test_lint_preflight_and_the_strict_end_say_the_same(protocol: str, one: Construct) -> None:
     """Of the tool as it is and, where that is a word of the protocol, of a strict one. What lint
     makes of each is in docs/constructs.md."""
@@ -141,22 +141,22 @@ def test_lint_preflight_and_the_strict_end_say_the_same(protocol: str, one: Cons
     assert bool(of_strict["refused"]) == bool(plain["refused"] or plain["strict"])
 
 
-def check_agreement(protocol: str, one: Tool, told: dict[str, list[Finding]]) -> None:
-    request, refused = sent(protocol, one), None
+def check_agreement(protocol: str, tool: Tool, data: dict[str, list[Finding]]) -> None:
+    request, refused = sent(protocol, tool), None
     try:
         accepted(protocol, request)
     except BadRequest as answer:
         refused = answer
-    assert (refused is not None) == bool(told["refused"]), (refused, told)
-    assert any("be refused" in note for note in request.notes) == bool(told["refused"])
-    check_sources(refused, told["refused"])
+    assert (refused is not None) == bool(data["refused"]), (refused, data)
+    assert any("be refused" in note for note in request.notes) == bool(data["refused"])
+    check_sources(refused, data["refused"])
 
 
-def check_sources(refused: BadRequest | None, told: list[Finding]) -> None:
+def check_sources(refused: BadRequest | None, findings: list[Finding]) -> None:
     """Every verdict says where it is known from, and what the end was made after is among it."""
-    assert all(one.source for one in told)
+    assert all(finding.source for finding in findings)
     if refused is not None:
-        known = {(one.source, one.inferred) for one in told}
+        known = {(finding.source, finding.inferred) for finding in findings}
         assert (refused.source, refused.inferred) in known, (refused, known)
 
 
@@ -173,14 +173,14 @@ def test_older_models_take_lookaround_but_of_strict_tools(
     protocol: str, model: str, refused: bool
 ) -> None:
     texts = {"type": "array", "items": {"anyOf": [{"type": "string", "pattern": "^(?=a)b"}, NULL]}}
-    one = tool(closed(x=texts))
-    told = refusal(protocol, one, model=model)
-    assert (told is not None) == refused
-    told = refusal(protocol, replace(one, strict=True), model=model)
-    assert told is not None
-    assert (told.code, told.param) == ("invalid_json_schema", "tools")
+    item = tool(closed(x=texts))
+    bad_request = refusal(protocol, item, model=model)
+    assert (bad_request is not None) == refused
+    bad_request = refusal(protocol, replace(item, strict=True), model=model)
+    assert bad_request is not None
+    assert (bad_request.code, bad_request.param) == ("invalid_json_schema", "tools")
     assert "lookaround is not supported. Found at $.properties.x.items.anyOf[0].pattern" in str(
-        told
+        bad_request
     )
 
 
@@ -192,25 +192,25 @@ def test_older_models_of_gemini_take_no_parameters_without_properties(
 ) -> None:
     entry = {"name": "look", "parameters": {"type": "OBJECT", "properties": {}}}
     assert (taken("gemini", entry, model) is not None) == refused
-    told = findings(tool(closed()), ("gemini",), form=entry, form_protocol="gemini")
-    notes = [(one.severity, one.family) for one in told if one.protocol]
+    output = findings(tool(closed()), ("gemini",), form=entry, form_protocol="gemini")
+    notes = [(finding.severity, finding.family) for finding in output if finding.protocol]
     assert notes == [("weak", "gemini-2.0 and older")]
 
 
 @pytest.mark.parametrize("protocol", ["gemini", "ollama"])
 def test_strict_where_there_is_none_is_ignored_and_noted(protocol: str) -> None:
-    one = tool(closed(x=S), strict=True)
-    assert [each.pointer for each in found(one, protocol)["ignored"]] == ["/strict"]
-    assert any("strict" in note for note in sent(protocol, one).notes)
-    assert refusal(protocol, one) is None
+    item = tool(closed(x=S), strict=True)
+    assert [each.pointer for each in found(item, protocol)["ignored"]] == ["/strict"]
+    assert any("strict" in note for note in sent(protocol, item).notes)
+    assert refusal(protocol, item) is None
 
 
 def test_what_an_encoder_leaves_out_it_notes() -> None:
     """A free-form tool that becomes a function is a verdict "ignored" with the encoder's note."""
-    (one,) = (each for each in CONSTRUCTS if each.about == "free-form tool")
+    (construct,) = (each for each in CONSTRUCTS if each.about == "free-form tool")
     for protocol in PROTOCOLS:
-        notes = " ".join(sent(protocol, one.tool).notes)
-        assert ("one text" in notes) == bool(found(one.tool, protocol)["ignored"]), protocol
+        notes = " ".join(sent(protocol, construct.tool).notes)
+        assert ("one text" in notes) == bool(found(construct.tool, protocol)["ignored"]), protocol
 
 
 # Several tools.
@@ -251,10 +251,12 @@ def test_several_tools_in_one_request(tools: list[Tool], refused: str) -> None:
         assert (refusal(protocol, *tools) is not None) == expected, protocol
         if len(tools) > HUNDREDS and protocol != "gemini":
             continue
-        of_each = [one for each in tools[:ALIKE] for one in found(each, protocol)["refused"]]
-        of_all = [one for one in of_group(tools, protocol) if one.severity == "refused"]
+        of_each = [
+            finding for each in tools[:ALIKE] for finding in found(each, protocol)["refused"]
+        ]
+        of_all = [finding for finding in of_group(tools, protocol) if finding.severity == "refused"]
         assert bool(of_each or of_all) == expected, (protocol, of_all)
-        assert all(one.source for one in of_all)
+        assert all(finding.source for finding in of_all)
 
 
 # Files in a protocol's own form are judged as they stand.
@@ -268,8 +270,8 @@ def taken(protocol: str, entry: Any, model: str = "m") -> BadRequest | None:
     written = replace(request, body=json.dumps(body).encode())
     try:
         assert isinstance(accepted(protocol, written), ParsedRequest)
-    except BadRequest as told:
-        return told
+    except BadRequest as refusal_error:
+        return refusal_error
     return None
 
 
@@ -350,9 +352,9 @@ FORMS: list[tuple[Any, bool]] = [
 @pytest.mark.parametrize(("parameters", "sound"), FORMS)
 def test_gemini_parameters_are_judged_as_they_stand(parameters: Any, sound: bool) -> None:
     entry = {"name": "look", "description": "Looks something up.", "parameters": parameters}
-    one = tool(closed(x=S))
-    told = findings(one, ("gemini",), form=entry, form_protocol="gemini")
-    refused = [each for each in told if each.severity == "refused"]
+    item = tool(closed(x=S))
+    output = findings(item, ("gemini",), form=entry, form_protocol="gemini")
+    refused = [each for each in output if each.severity == "refused"]
     answer = taken("gemini", entry)
     assert (answer is None) == sound, answer
     assert (not refused) == sound, refused
@@ -362,9 +364,9 @@ def test_gemini_parameters_are_judged_as_they_stand(parameters: Any, sound: bool
 
 @pytest.mark.parametrize(("protocol", "entry", "sound"), OWN)
 def test_other_forms_are_judged_as_they_stand(protocol: str, entry: Json, sound: bool) -> None:
-    one = tool(closed(x=S), format={"type": "text"} if entry.get("type") == "custom" else None)
-    told = findings(one, (protocol,), form=entry, form_protocol=protocol)
-    refused = [each for each in told if each.severity == "refused"]
+    item = tool(closed(x=S), format={"type": "text"} if entry.get("type") == "custom" else None)
+    output = findings(item, (protocol,), form=entry, form_protocol=protocol)
+    refused = [each for each in output if each.severity == "refused"]
     answer = taken(protocol, entry)
     assert (answer is None) == sound, answer
     assert (not refused) == sound, refused
@@ -394,14 +396,14 @@ def test_the_tools_of_recorded_requests_are_taken() -> None:
         body = json.loads(request.body)
         written = replace(request, body=json.dumps({**body, "tools": tools}).encode())
         assert isinstance(accepted(protocol, written), ParsedRequest)
-        forms = [one for each in tools for one in each.get("functionDeclarations", [each])]
+        forms = [item for each in tools for item in each.get("functionDeclarations", [each])]
         for form in forms:
             if form.get("type", "function") not in ("function", "custom") or "name" not in str(
                 form
             ):
                 continue
-            told = findings(tool(closed()), (protocol,), form=form, form_protocol=protocol)
-            assert not [one for one in told if one.severity == "refused"], form
+            output = findings(tool(closed()), (protocol,), form=form, form_protocol=protocol)
+            assert not [finding for finding in output if finding.severity == "refused"], form
 
 
 def test_the_document_says_what_the_tables_say() -> None:

@@ -59,8 +59,8 @@ def client(simulator: str) -> Iterator[genai.Client]:
     from google.genai import types
 
     options = types.HttpOptions(base_url=simulator + "/gemini", api_version="v1beta")
-    with genai.Client(api_key="k", http_options=options) as one:
-        yield one
+    with genai.Client(api_key="k", http_options=options) as client:
+        yield client
 
 
 def config(**changes: Any) -> types.GenerateContentConfig:
@@ -98,25 +98,27 @@ def test_the_google_package_runs_a_whole_loop(
 
     contents: list[Any] = [types.UserContent(PROMPT)]
     for _ in range(3):
-        said = parts_said(client, model, contents, stream)
-        calls = [part.function_call for part in said if part.function_call]
+        parts = parts_said(client, model, contents, stream)
+        calls = [part.function_call for part in parts if part.function_call]
         if not calls:
             break
-        assert [(one.name, one.args) for one in calls] == [
+        assert [(call.name, call.args) for call in calls] == [
             ("calculator", {"expression": "17*23"}),
             ("get_weather", {"city": "Paris"}),
         ]
-        assert [bool(one.id) for one in calls] == [model == THREE] * 2
-        signed = [bool(part.thought_signature) for part in said if part.function_call]
+        assert [bool(call.id) for call in calls] == [model == THREE] * 2
+        signed = [bool(part.thought_signature) for part in parts if part.function_call]
         assert signed == [model == THREE, False]
         answers = [
-            types.FunctionResponse(id=one.id, name=one.name, response=RESULTS[str(one.name)])
-            for one in calls
+            types.FunctionResponse(id=call.id, name=call.name, response=RESULTS[str(call.name)])
+            for call in calls
         ]
-        contents.append(types.Content(role="model", parts=said))
-        contents.append(types.UserContent([types.Part(function_response=one) for one in answers]))
-    text = "".join(part.text for part in said if part.text and not part.thought)
-    assert any(part.thought for part in said)
+        contents.append(types.Content(role="model", parts=parts))
+        contents.append(
+            types.UserContent([types.Part(function_response=answer) for answer in answers])
+        )
+    text = "".join(part.text for part in parts if part.text and not part.thought)
+    assert any(part.thought for part in parts)
     assert "391" in text
     assert "18" in text
 
@@ -124,14 +126,14 @@ def test_the_google_package_runs_a_whole_loop(
 def test_the_google_package_reads_the_list_and_the_errors(client: genai.Client) -> None:
     from google.genai import errors, types
 
-    assert [one.name for one in client.models.list()] == [f"models/{THREE}", f"models/{TWO}"]
+    assert [model.name for model in client.models.list()] == [f"models/{THREE}", f"models/{TWO}"]
     forced = types.ToolConfig(
         function_calling_config=types.FunctionCallingConfig(
             mode=types.FunctionCallingConfigMode.ANY, allowed_function_names=["get_weather"]
         )
     )
-    said = parts_said(client, TWO, ["Hello."], stream=False, tool_config=forced)
-    assert [part.function_call.name for part in said if part.function_call] == ["get_weather"]
+    parts = parts_said(client, TWO, ["Hello."], stream=False, tool_config=forced)
+    assert [part.function_call.name for part in parts if part.function_call] == ["get_weather"]
     with pytest.raises(errors.ClientError, match=r"400 INVALID_ARGUMENT.*valid role"):
         client.models.generate_content(
             model=TWO, contents=[types.Content(role="system", parts=[types.Part(text="x")])]
@@ -169,17 +171,17 @@ def both(reply: ModelReply, **more: Any) -> list[bytes]:
 
 
 def test_three_forms_of_one_answer_say_the_same() -> None:
-    said = []
+    lines = []
     for body in both(REPLY):
         whole_ = events_of("gemini", body)
         end = end_of(whole_)
         assert isinstance(end, ResponseEnded)
         assert (end.reason, end.raw_reason) == ("calls", "STOP")
-        said.append([(kind, part.text, part.meta) for kind, part in parts_of(whole_)])
+        lines.append([(kind, part.text, part.meta) for kind, part in parts_of(whole_)])
         counted = end.usage
         assert (counted.input_tokens, counted.output_tokens, counted.reasoning_tokens) == (3, 13, 1)
-    assert said[0] == said[1] == said[2]
-    assert [text for _, text, _ in said[0]] == ["Hm.", "Grüße\n\n世界", '{"x": 1.50}']
+    assert lines[0] == lines[1] == lines[2]
+    assert [text for _, text, _ in lines[0]] == ["Hm.", "Grüße\n\n世界", '{"x": 1.50}']
 
 
 def test_events_end_like_windows_lines_and_an_array_is_one_document() -> None:
@@ -209,12 +211,12 @@ def test_only_the_third_generation_signs_and_numbers_its_calls() -> None:
 def test_arguments_that_are_no_object_end_the_answer(raw: str) -> None:
     """As the real one: nothing of the call, but a reason and a message for it."""
     for body in both(ModelReply((ReplyBlock("text", "So. "), call("f", raw)), "calls")):
-        told = events_of("gemini", body)
-        end = end_of(told)
+        lines = events_of("gemini", body)
+        end = end_of(lines)
         assert isinstance(end, ResponseFailed)
         assert end.raw_reason == "MALFORMED_FUNCTION_CALL"
         assert f"Malformed function call: f({raw[:5]}" in end.message
-        assert [kind for kind, _ in parts_of(told)].count("call") == 0
+        assert [kind for kind, _ in parts_of(lines)].count("call") == 0
 
 
 @pytest.mark.parametrize(
@@ -232,11 +234,11 @@ def test_arguments_that_are_an_object_travel_to_the_letter(raw: str) -> None:
 
 def test_a_call_that_was_cut_by_length_is_thrown_away() -> None:
     for body in both(ModelReply((call("f", '{"x": 1}'), call("f", '{"x": ')), "length")):
-        told = events_of("gemini", body)
-        end = end_of(told)
+        lines = events_of("gemini", body)
+        end = end_of(lines)
         assert isinstance(end, ResponseEnded)
         assert (end.reason, end.raw_reason) == ("length", "MAX_TOKENS")
-        assert [part.text for kind, part in parts_of(told) if kind == "call"] == ['{"x": 1}']
+        assert [part.text for kind, part in parts_of(lines) if kind == "call"] == ['{"x": 1}']
 
 
 @pytest.mark.parametrize(
@@ -250,14 +252,18 @@ def test_the_finish_reason_is_in_googles_words(stop: str, raw: str) -> None:
 def test_an_error_says_in_its_body_when_to_come_back() -> None:
     canned = retry(END, 7, "k")
     assert "retry-after" not in canned.headers
-    told = json.loads(canned.body)["error"]
-    assert (told["code"], told["status"], asked_wait(told)) == (429, "RESOURCE_EXHAUSTED", 7.0)
+    output = json.loads(canned.body)["error"]
+    assert (output["code"], output["status"], asked_wait(output)) == (
+        429,
+        "RESOURCE_EXHAUSTED",
+        7.0,
+    )
 
 
 def test_a_refused_key_has_a_reason() -> None:
-    told = json.loads(error(END.bad_key("k"), ""))["error"]
-    assert (told["code"], told["status"]) == (400, "INVALID_ARGUMENT")
-    assert told["details"][0]["reason"] == "API_KEY_INVALID"
+    output = json.loads(error(END.bad_key("k"), ""))["error"]
+    assert (output["code"], output["status"]) == (400, "INVALID_ARGUMENT")
+    assert output["details"][0]["reason"] == "API_KEY_INVALID"
     assert END.no_key is not None
     assert json.loads(error(END.no_key, ""))["error"]["status"] == "PERMISSION_DENIED"
 
@@ -269,4 +275,7 @@ def test_keys_travel_in_either_header() -> None:
 
 def test_its_models_can_be_listed_by_the_codec() -> None:
     listed = CODEC.models(json.loads(END.models(0)))
-    assert [(one.id, one.window) for one in listed] == [(THREE, 1_048_576), (TWO, 1_048_576)]
+    assert [(model_info.id, model_info.window) for model_info in listed] == [
+        (THREE, 1_048_576),
+        (TWO, 1_048_576),
+    ]

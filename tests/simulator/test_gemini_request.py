@@ -292,8 +292,8 @@ def test_a_sound_request_is_read() -> None:
     ]
     kinds = [[part.kind for part in message.parts] for message in request.messages]
     assert kinds == [["text", "image"], ["thinking", "call", "call"], ["result"] * 2, ["text"]]
-    made, given = request.messages[1].parts[1], request.messages[2].parts
-    assert (made.name, made.text, made.call_id) == ("f", '{"x":1}', "a")
+    result, given = request.messages[1].parts[1], request.messages[2].parts
+    assert (result.name, result.text, result.call_id) == ("f", '{"x":1}', "a")
     assert [(part.call_id, part.is_error) for part in given] == [("a", False), ("1.1", True)]
     assert given[0].content == (Content(text="ok"), Content("image", "", "image/png", "aGk="))
     assert given[1].content == (Content(text="no"),)
@@ -350,6 +350,6 @@ def test_calls_without_an_id_are_paired_with_their_results() -> None:
     ]
     body = json.dumps({"contents": contents}).encode()
     target = "/v1beta/models/gemini-2.5-flash:generateContent"
-    _, made, given = parse(body, {}, target).request.messages
-    assert [part.call_id for part in made.parts] == [part.call_id for part in given.parts]
-    assert len({part.call_id for part in made.parts}) == 2
+    _, message, given = parse(body, {}, target).request.messages
+    assert [part.call_id for part in message.parts] == [part.call_id for part in given.parts]
+    assert len({part.call_id for part in message.parts}) == 2

@@ -44,13 +44,13 @@ def test_two_calls_in_order_then_an_answer_that_holds_the_results() -> None:
 
 
 def test_without_parallel_calls_one_follows_the_other() -> None:
-    one = ToolChoice(parallel=False)
+    tool_choice = ToolChoice(parallel=False)
     history = [user(BOTH)]
-    assert names(reply(*history, choice=one)) == ["calculator"]
+    assert names(reply(*history, choice=tool_choice)) == ["calculator"]
     history += [called(SUM), results(("c1", "391"))]
-    assert names(reply(*history, choice=one)) == ["get_weather"]
+    assert names(reply(*history, choice=tool_choice)) == ["get_weather"]
     history += [called(RAIN), results(("c2", "18 degrees"))]
-    last = reply(*history, choice=one)
+    last = reply(*history, choice=tool_choice)
     assert names(last) == []
     assert "391" in last.text
     assert "18 degrees" in last.text
@@ -99,8 +99,8 @@ def test_the_same_words_again_call_nothing_that_was_answered() -> None:
     more = user("And the weather in Rome?")
     again = reply(*history[:3], more)
     assert [json.loads(block.text) for block in again.calls] == [{"city": "Rome"}]
-    said = Message("assistant", (MessagePart("text", "391 and sunny."),))
-    assert names(reply(*history[:3], said, user(BOTH))) == ["calculator", "get_weather"]
+    message = Message("assistant", (MessagePart("text", "391 and sunny."),))
+    assert names(reply(*history[:3], message, user(BOTH))) == ["calculator", "get_weather"]
 
 
 def test_of_two_turns_in_a_row_all_results_count() -> None:
@@ -117,12 +117,12 @@ def test_calls_and_results_in_words_are_read() -> None:
         "'arguments': {'expression': '17*23'}}}, {'id': 'b', 'type': 'function', 'function': "
         "{'name': 'get_weather', 'arguments': {'city': 'Paris'}}}]"
     )
-    said = Message("assistant", (MessagePart("text", calling),))
-    last = reply(user(f"New task:\n{BOTH}"), said, user(f"Observation:\n391\n{WEATHER}"))
+    message = Message("assistant", (MessagePart("text", calling),))
+    last = reply(user(f"New task:\n{BOTH}"), message, user(f"Observation:\n391\n{WEATHER}"))
     assert names(last) == []
     assert "17*23: 391" in last.text
     assert "sunny" in last.text
-    failed = reply(user(BOTH), said, user("Call id: a\nError:\nNo such station"))
+    failed = reply(user(BOTH), message, user("Call id: a\nError:\nNo such station"))
     assert "failed: No such station" in failed.text
     no_calls = Message("assistant", (MessagePart("text", "Calling tools:\n[oops]"),))
     assert names(reply(user("Hello"), no_calls, user(BOTH))) == ["calculator", "get_weather"]
@@ -160,8 +160,8 @@ def test_words_that_come_with_the_results_do_not_hide_them() -> None:
 
 def test_a_later_prompt_is_planned_for_itself() -> None:
     history = (user(BOTH), called(SUM, RAIN), results(("c1", "391"), ("c2", "sunny")))
-    said = Message("assistant", (MessagePart("text", "391 and sunny."),))
-    again = reply(*history, said, user("And in Berlin?"))
+    message = Message("assistant", (MessagePart("text", "391 and sunny."),))
+    again = reply(*history, message, user("And in Berlin?"))
     assert [json.loads(block.text) for block in again.calls] == [{"city": "Berlin"}]
 
 

@@ -15,7 +15,7 @@ from playground.protocols.registry import CODECS
 from playground.protocols.server import ModelReply, ReplyBlock, call
 from tests.simulator.talking import IMAGE, Talk
 
-PAIRS = [(one, other) for one in CODECS for other in CODECS]
+PAIRS = [(codec, other) for codec in CODECS for other in CODECS]
 LOOK = call("get_weather", {"city": "Paris"})
 WRITE = call("add_event", {"title": "Walk", "minutes": 30})
 ASK = call("ask_me", {})

@@ -103,8 +103,8 @@ def test_a_sound_request_is_read_whole() -> None:
         think="low",
     ).request
     assert request.system == "Be brief."
-    told = {"max_tokens": 7, "thinking": True, "load": False, "format": None}
-    assert request.params == told
+    data = {"max_tokens": 7, "thinking": True, "load": False, "format": None}
+    assert request.params == data
     assert request.stream  # unless it is told otherwise
     assert not asked(stream=False).request.stream
     prompt, turn, results = request.messages
@@ -136,26 +136,26 @@ def test_results_are_paired_by_id_by_name_or_by_order(
         {"id": "a", "function": {"name": "f"}},
         {"id": "b", "function": {"name": "g", "arguments": {}}},
     ]
-    said = [{"role": "tool", "content": "x", **one} for one in given]
-    request = asked(messages=[HI, {"role": "assistant", "tool_calls": calls}, *said]).request
+    lines = [{"role": "tool", "content": "x", **data} for data in given]
+    request = asked(messages=[HI, {"role": "assistant", "tool_calls": calls}, *lines]).request
     assert [part.call_id for part in request.messages[2].parts] == paired
 
 
 def test_results_of_calls_without_ids_are_paired_though_they_bear_some() -> None:
     """Each call of a turn as a message of its own, and ids that the client made up."""
-    said = [
+    lines = [
         {"role": "assistant", "tool_calls": [{"function": {"name": name, "arguments": {}}}]}
         for name in ("f", "g", "f")
     ]
     came = [
-        {"role": "tool", "content": text, **told}
-        for text, told in (
+        {"role": "tool", "content": text, **answer}
+        for text, answer in (
             ("1", {"tool_call_id": "u1"}),
             ("2", {"tool_call_id": "u2", "tool_name": "g"}),
             ("3", {"name": "f"}),
         )
     ]
-    messages = asked(messages=[HI, *said, *came]).request.messages
+    messages = asked(messages=[HI, *lines, *came]).request.messages
     calls = messages[1].parts
     answers = [(part.call_id, part.content[0].text) for part in messages[2].parts]
     assert answers == [(call.call_id, text) for call, text in zip(calls, "123", strict=True)]

@@ -31,7 +31,7 @@ def answer(streamed: bool, **changes: Any) -> bytes:
 
 def calls(data: bytes) -> list[Any]:
     read = decode("openai_chat", data)["tool_calls"]
-    return [(one["name"], one["arguments_raw"]) for one in read]
+    return [(item["name"], item["arguments_raw"]) for item in read]
 
 
 @streamed

@@ -158,13 +158,13 @@ def schema(written: Any, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_refusals(changes: dict[str, Any], words: str, param: str | None) -> None:
-    with pytest.raises(BadRequest) as told:
+    with pytest.raises(BadRequest) as exception_info:
         asked(**changes)
-    assert words in str(told.value)
-    assert told.value.status == 400
-    assert told.value.source
+    assert words in str(exception_info.value)
+    assert exception_info.value.status == 400
+    assert exception_info.value.source
     if param is not None:
-        assert told.value.param == param
+        assert exception_info.value.param == param
 
 
 @pytest.mark.parametrize(
@@ -190,10 +190,10 @@ def test_a_history_is_read_with_its_results() -> None:
     calls = {**CALL, "tool_calls": [USE, {**USE, "id": "c2"}]}
     failed = {**RESULT, "tool_call_id": "c2", "content": "Error: no"}
     system = {"role": "developer", "content": "Be kind."}
-    found = asked(messages=[system, HI, calls, failed, RESULT]).request
-    assert found.system == "Be kind."
-    assert [message.role for message in found.messages] == ["user", "assistant", "results"]
-    assert [(p.call_id, p.is_error) for p in found.messages[-1].parts] == [
+    request = asked(messages=[system, HI, calls, failed, RESULT]).request
+    assert request.system == "Be kind."
+    assert [message.role for message in request.messages] == ["user", "assistant", "results"]
+    assert [(p.call_id, p.is_error) for p in request.messages[-1].parts] == [
         ("c2", True),
         ("c1", False),
     ]
@@ -220,8 +220,8 @@ def test_the_older_dialect_of_functions() -> None:
         "content": None,
         "function_call": {"name": "f", "arguments": "{}"},
     }
-    told = {"role": "function", "name": "f", "content": "ok"}
-    read = asked(tools=None, functions=[{"name": "f"}], messages=[HI, called, told]).request
+    answer = {"role": "function", "name": "f", "content": "ok"}
+    read = asked(tools=None, functions=[{"name": "f"}], messages=[HI, called, answer]).request
     assert [tool.name for tool in read.tools] == ["f"]
     assert [message.role for message in read.messages] == ["user", "assistant", "results"]
     assert read.messages[2].parts[0].call_id == read.messages[1].parts[0].call_id

@@ -47,9 +47,9 @@ def events(reply: ModelReply, **changes: Any) -> list[dict[str, Any]]:
 
 
 def test_the_events_in_their_order() -> None:
-    found = events(SAID)
-    names = [event["type"].removeprefix("response.") for event in found]
-    without_repeats = [one for place, one in enumerate(names) if names[place - 1] != one]
+    results = events(SAID)
+    names = [event["type"].removeprefix("response.") for event in results]
+    without_repeats = [item for place, item in enumerate(names) if names[place - 1] != item]
     assert without_repeats == [
         *("created", "in_progress"),
         *("output_item.added", "reasoning_summary_part.added", "reasoning_summary_text.delta"),
@@ -62,8 +62,8 @@ def test_the_events_in_their_order() -> None:
         *("custom_tool_call_input.done", "output_item.done"),
         "completed",
     ]
-    assert [event["sequence_number"] for event in found] == list(range(len(found)))
-    ids = {event["output_index"]: event["item_id"] for event in found if "item_id" in event}
+    assert [event["sequence_number"] for event in results] == list(range(len(results)))
+    ids = {event["output_index"]: event["item_id"] for event in results if "item_id" in event}
     assert [ids[place].split("_")[0] for place in range(4)] == ["rs", "msg", "fc", "ctc"]
 
 
@@ -74,16 +74,16 @@ def test_every_event_is_one_of_the_official_package(stop: str) -> None:
     from pydantic import TypeAdapter
 
     known: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
-    found = events(ModelReply(SAID.blocks, stop))
-    for event in found:
+    results = events(ModelReply(SAID.blocks, stop))
+    for event in results:
         assert known.validate_python(event).type == event["type"]
     whole = json.loads(END.whole(ModelReply(SAID.blocks, stop), asked(), STAMP))
-    assert Response.model_validate(whole).id == found[-1]["response"]["id"]
-    assert whole == found[-1]["response"]
+    assert Response.model_validate(whole).id == results[-1]["response"]["id"]
+    assert whole == results[-1]["response"]
 
 
 @pytest.mark.parametrize(
-    ("stop", "name", "told"),
+    ("stop", "name", "output"),
     [
         ("stop", "completed", None),
         ("length", "incomplete", {"reason": "max_output_tokens"}),
@@ -92,21 +92,21 @@ def test_every_event_is_one_of_the_official_package(stop: str) -> None:
         ("error", "failed", None),
     ],
 )
-def test_ends(stop: str, name: str, told: Any) -> None:
+def test_ends(stop: str, name: str, output: Any) -> None:
     last = events(ModelReply((ReplyBlock("text", "a"),), stop))[-1]
     response = last["response"]
     assert (last["type"], response["status"]) == (f"response.{name}", name)
-    assert response["incomplete_details"] == told
+    assert response["incomplete_details"] == output
     assert (response["error"] is not None) == (name == "failed")
     cut = "incomplete" if stop == "length" else "completed"
     assert [item["status"] for item in response["output"]] == [cut]
 
 
 def test_items_are_those_of_the_real_one() -> None:
-    thought, said, called, wrote = json.loads(END.whole(SAID, asked(), STAMP))["output"]
+    thought, text, called, wrote = json.loads(END.whole(SAID, asked(), STAMP))["output"]
     assert thought["summary"] == [{"type": "summary_text", "text": "Why."}]
     assert thought["encrypted_content"].startswith("gAAAA")
-    assert said["content"][0]["text"] == "So é."
+    assert text["content"][0]["text"] == "So é."
     assert (called["arguments"], called["status"]) == ('{"x": 1}', "completed")
     assert (wrote["type"], wrote["input"]) == ("custom_tool_call", "SELECT 1")
     assert called["call_id"] != wrote["call_id"]

@@ -192,13 +192,15 @@ def image(url: Any) -> dict[str, Any]:
     ],
 )
 def test_refusals(changes: dict[str, Any], words: str, param: str | None) -> None:
-    with pytest.raises(BadRequest) as told:
+    with pytest.raises(BadRequest) as exception_info:
         asked(**changes)
-    assert words in str(told.value)
-    assert told.value.status == (404 if "Item with id" in words or "persisted" in words else 400)
-    assert told.value.source
+    assert words in str(exception_info.value)
+    assert exception_info.value.status == (
+        404 if "Item with id" in words or "persisted" in words else 400
+    )
+    assert exception_info.value.source
     if param is not None:
-        assert told.value.param == param
+        assert exception_info.value.param == param
 
 
 SEEN = {
@@ -211,11 +213,11 @@ SEEN = {
 
 @pytest.mark.parametrize(("param", "case"), SEEN.items())
 def test_what_was_seen_cites_who_saw_it(param: str | None, case: tuple[Any, str | None]) -> None:
-    with pytest.raises(BadRequest) as told:
+    with pytest.raises(BadRequest) as exception_info:
         asked(**case[0])
-    assert (told.value.param, told.value.code) == (param, case[1])
-    assert told.value.source.startswith("https://github.com/")
-    assert not told.value.inferred
+    assert (exception_info.value.param, exception_info.value.code) == (param, case[1])
+    assert exception_info.value.source.startswith("https://github.com/")
+    assert not exception_info.value.inferred
     with pytest.raises(BadRequest) as guessed:
         asked(input=[])
     assert guessed.value.inferred
@@ -247,18 +249,18 @@ def test_a_history_is_read_with_its_results() -> None:
     system = {"role": "developer", "content": "Be kind."}
     answer = {"role": "assistant", "content": [{"type": "output_text", "text": "Well."}]}
     failed = {**OUTPUT, "output": [{"type": "input_text", "text": "Error: no"}]}
-    found = asked(
+    request = asked(
         instructions="Be brief.", input=[system, HI, THOUGHT, answer, CALL, WROTE, failed, TOOK]
     ).request
-    assert found.system == "Be brief.\nBe kind."
-    assert [message.role for message in found.messages] == ["user", "assistant", "results"]
-    assert [part.kind for part in found.messages[1].parts] == ["thinking", "text", "call", "call"]
-    assert found.messages[1].parts[3].text == '{"input":"SELECT 1"}'
-    assert [(p.call_id, p.is_error) for p in found.messages[2].parts] == [
+    assert request.system == "Be brief.\nBe kind."
+    assert [message.role for message in request.messages] == ["user", "assistant", "results"]
+    assert [part.kind for part in request.messages[1].parts] == ["thinking", "text", "call", "call"]
+    assert request.messages[1].parts[3].text == '{"input":"SELECT 1"}'
+    assert [(p.call_id, p.is_error) for p in request.messages[2].parts] == [
         ("c1", True),
         ("c2", False),
     ]
-    assert found.tools[1].parameters == FREEFORM
+    assert request.tools[1].parameters == FREEFORM
 
 
 def test_small_permissions() -> None:

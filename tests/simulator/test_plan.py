@@ -226,7 +226,7 @@ def test_clauses_joined_are_the_prompt_and_quotes_stay_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "matches"),
     [
         ("say 'hi' and “ho” but don't", ["quote hi", "quote ho"]),
         ("see https://example.com/a?b=c.", ["url https://example.com/a?b=c"]),
@@ -242,8 +242,8 @@ def test_clauses_joined_are_the_prompt_and_quotes_stay_whole() -> None:
         ("In Café Central, please", ["name Café Central"]),
     ],
 )
-def test_the_values_of_a_text(text: str, found: list[str]) -> None:
-    assert [f"{find.kind} {find.text}" for find in finds(text)] == found
+def test_the_values_of_a_text(text: str, matches: list[str]) -> None:
+    assert [f"{find.kind} {find.text}" for find in finds(text)] == matches
 
 
 @pytest.mark.parametrize(
@@ -295,10 +295,10 @@ def named(name: str, **properties: dict[str, Any]) -> Tool:
     ],
 )
 def test_a_tool_that_the_prompt_names_is_called(prompt: str, names: str, calls: str) -> None:
-    made = planned(prompt, tuple(map(named, names.split())))
-    assert [name for name, _ in made] == calls.split()
+    rows = planned(prompt, tuple(map(named, names.split())))
+    assert [name for name, _ in rows] == calls.split()
     if "Paris" in prompt:
-        assert all(arguments == {"city": "Paris"} for _, arguments in made)
+        assert all(arguments == {"city": "Paris"} for _, arguments in rows)
 
 
 def test_the_name_of_a_tool_is_no_argument() -> None:

@@ -123,8 +123,8 @@ def test_a_twisted_stream_is_read_for_what_it_is(
     events = decoded(end, b"".join(frame.data for frame in twisted), clean=not dirty)
     last = [e for e in events if isinstance(e, ResponseEnded | ResponseFailed)]
     assert len(last) == 1
-    told = last[0].failure if isinstance(last[0], ResponseFailed) else last[0].reason
-    assert told == end_as
+    literal = last[0].failure if isinstance(last[0], ResponseFailed) else last[0].reason
+    assert literal == end_as
 
 
 @both

@@ -36,13 +36,13 @@ SAID = {
 """What the model says to each fault; `*` stands for anything."""
 
 
-def says(said: str, wanted: str) -> bool:
+def says(message: str, wanted: str) -> bool:
     place = 0
     for piece in wanted.split("*"):
-        found = said.find(piece, place)
-        if found < 0:
+        count = message.find(piece, place)
+        if count < 0:
             return False
-        place = found + len(piece)
+        place = count + len(piece)
     return True
 
 
@@ -56,7 +56,7 @@ def spoken(talk: Talk) -> ModelReply:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", list(CODECS))
-@pytest.mark.parametrize("one", FAULTS, ids=lambda one: one.name)
+@pytest.mark.parametrize("one", FAULTS, ids=lambda item: item.name)
 def test_every_fault_is_taken_and_answered_on_every_wire(protocol: str, one: Any) -> None:
     talk = Talk(protocol, tools=(LOOK, SEND))
     talk.prompt("What is the weather in Oslo?")
@@ -66,14 +66,14 @@ def test_every_fault_is_taken_and_answered_on_every_wire(protocol: str, one: Any
     talk.prompt("What is the weather in Paris?")
     assert [call.name for call in spoken(talk).calls] == ["get_weather"]
     call = talk.session.turns[-1].calls[0]
-    made = staged(one.name, scene(talk.session, call), text_result(REAL) if one.runs else None)
-    talk.results([made])
+    result = staged(one.name, scene(talk.session, call), text_result(REAL) if one.runs else None)
+    talk.results([result])
     answer = spoken(talk)
     assert says(answer.text, SAID[one.name]), answer.text
     again = SAID[one.name].endswith("once more.")
     assert [call.name for call in answer.calls] == ["get_weather"] * again
     if again:
-        talk.results([made])
+        talk.results([result])
         last = spoken(talk)
         assert not last.calls
         assert "twice" in last.text
@@ -122,7 +122,7 @@ def test_nothing_is_tried_again_that_is_not_on_offer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("result", "said"),
+    ("result", "message"),
     [
         ("", "Paris: the tool gave nothing back."),
         ("sunny", "Paris: sunny."),
@@ -137,8 +137,8 @@ def test_nothing_is_tried_again_that_is_not_on_offer() -> None:
         ('{"sky": "sun', "*broke off in the middle*"),
     ],
 )
-def test_how_a_result_is_read(result: str, said: str) -> None:
-    made = MessagePart("call", '{"city": "Paris", "days": 3}', "get_weather", "c")
+def test_how_a_result_is_read(result: str, message: str) -> None:
+    part = MessagePart("call", '{"city": "Paris", "days": 3}', "get_weather", "c")
     came = MessagePart("result", "", "get_weather", "c", (Content(text=result),))
-    text = combine_results([answered_call(made, came)])
-    assert says(text, said), text
+    text = combine_results([answered_call(part, came)])
+    assert says(text, message), text

@@ -63,8 +63,8 @@ TAPE = Tape(
 def test_the_answer_whose_way_is_nearest(
     messages: list[Any], again: int, number: int, others: tuple[str, ...]
 ) -> None:
-    one = find_take(TAPE, body(*messages), again)
-    assert (one.take.number, one.others) == (number, others)
+    matching_take = find_take(TAPE, body(*messages), again)
+    assert (matching_take.take.number, matching_take.others) == (number, others)
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_a_tape_without_takes_ends_at_once() -> None:
 
 
 def test_bytes_keep_their_pieces_and_pauses_and_their_cut() -> None:
-    one = take(1, pieces=[(0.1, b"a"), (0.0, b"b")], clean=False)
-    played = [(frame.data, frame.pause, frame.tag) for frame in frames(one)]
+    item = take(1, pieces=[(0.1, b"a"), (0.0, b"b")], clean=False)
+    played = [(frame.data, frame.pause, frame.tag) for frame in frames(item)]
     assert played == [
         (b"", 0.5, "other"), (b"a", 0.1, "other"), (b"b", 0.0, "other"), (b"", 0.0, "cut"),
     ]  # fmt: skip
@@ -106,7 +106,7 @@ def test_headers_are_the_recorded_ones_but_for_those_of_the_connection() -> None
         "content-encoding": "gzip", "date": "then", "x-odd": "a\nb", LEFT: "old",
         "x-ratelimit": "3",
     }  # fmt: skip
-    one = take(1, headers=recorded)
-    kept = {"content-type": "text/event-stream", "x-ratelimit": "3"}
-    assert headers(MatchingTake(one)) == kept
-    assert headers(MatchingTake(one, ("a b", "ü"))) == {**kept, LEFT: "a%20b,%C3%BC"}
+    item = take(1, headers=recorded)
+    stored_data = {"content-type": "text/event-stream", "x-ratelimit": "3"}
+    assert headers(MatchingTake(item)) == stored_data
+    assert headers(MatchingTake(item, ("a b", "ü"))) == {**stored_data, LEFT: "a%20b,%C3%BC"}

@@ -30,7 +30,7 @@ def test_a_turn_is_read_with_all_its_words() -> None:
         ("call", "{}", "g"),
     ]
     assert read.reply.stop == "banana"
-    assert [(one.fault.name, one.number) for one in read.faults] == [("cut-after-N", 7)]
+    assert [(fault.fault.name, fault.number) for fault in read.faults] == [("cut-after-N", 7)]
     assert read.pace == 0.5
 
 
@@ -53,9 +53,9 @@ def test_a_turn_is_read_with_all_its_words() -> None:
     ],
 )
 def test_a_mistake_is_told_with_its_place(data: Any, place: str) -> None:
-    with pytest.raises(BadInput) as told:
+    with pytest.raises(BadInput) as exception_info:
         scenario(json.dumps(data))
-    assert str(told.value).startswith(place + ":")
+    assert str(exception_info.value).startswith(place + ":")
 
 
 def asked(model: str, *prompts: str) -> ModelRequest:
@@ -99,9 +99,9 @@ def test_of_several_scenarios_the_first_that_fits_is_played() -> None:
     ],
 )
 def test_a_mistake_in_one_of_several_is_told_with_its_place(data: Any, place: str) -> None:
-    with pytest.raises(BadInput) as told:
+    with pytest.raises(BadInput) as exception_info:
         script(json.dumps(data))
-    assert str(told.value).startswith(place + ":")
+    assert str(exception_info.value).startswith(place + ":")
 
 
 def test_a_text_that_is_no_json_is_refused() -> None:

@@ -115,8 +115,8 @@ async def test_only_the_last_responses_are_stored(
     monkeypatch.setattr(stored, "MOST_STORED", 2)
     ids = [(await client.ask(input=f"Hi {number}"))["id"] for number in range(3)]
     await client.send("GET", f"/responses/{ids[0]}", status=404)
-    for kept in ids[1:]:
-        await client.send("GET", f"/responses/{kept}")
+    for item_id in ids[1:]:
+        await client.send("GET", f"/responses/{item_id}")
     monkeypatch.setattr(stored, "MOST_BYTES", 10)
     large = await client.ask(input="Hi")
     await client.send("GET", f"/responses/{large['id']}", status=404)
@@ -159,7 +159,7 @@ async def test_items_of_a_conversation_are_added_read_and_deleted(client: Client
     await client.send("DELETE", f"{path}/items/{item['id']}")
     await client.send("GET", f"{path}/items/{item['id']}", status=404)
     left = await client.send("GET", f"{path}/items")
-    assert [one["role"] for one in left["data"]] == ["user"]
+    assert [item["role"] for item in left["data"]] == ["user"]
     # What is listed is accepted as input again.
     await client.ask(input=left["data"])
     await client.send("POST", path, {"metadata": {"c": "d"}})

@@ -158,10 +158,10 @@ def test_any_object_will_do_where_no_schema_was_given(end: str, body: dict[str, 
 
 def test_a_schema_that_stands_in_the_prompt_is_met() -> None:
     """As clients do that ask for any object: instructor in its mode JSON."""
-    told = (
+    output = (
         f"Answer in json that matches this json_schema:\n\n{json.dumps(REPORT, indent=2)}\n\nNow."
     )
-    messages = [{"role": "system", "content": told}, *CHAT["messages"]]
+    messages = [{"role": "system", "content": output}, *CHAT["messages"]]
     body = {**CHAT, "messages": messages, "response_format": {"type": "json_object"}}
     jsonschema_rs.validate(REPORT, json.loads(answer("openai_chat", body)))
 
@@ -221,8 +221,8 @@ def test_a_list_has_an_item_for_each_result() -> None:
         "required": ["cities"],
     }
     last = reply(user("Weather in Paris and Rome?"), both, came, format={"schema": schema})
-    found = [(one["city"], one["temperature"]) for one in json.loads(last.text)["cities"]]
-    assert found == [("Paris", 18), ("Rome", 25)]
+    matches = [(city["city"], city["temperature"]) for city in json.loads(last.text)["cities"]]
+    assert matches == [("Paris", 18), ("Rome", 25)]
 
 
 @pytest.mark.parametrize(
@@ -243,18 +243,18 @@ def test_a_run_that_must_call_comes_to_its_end(
     tools: tuple[Tool, ...], choice: ToolChoice, calls: list[str]
 ) -> None:
     history = [user("What is the weather in Paris?")]
-    made = []
+    items = []
     for number in range(len(calls)):
         answer = reply(*history, tools=tools, choice=choice)
-        made.append(answer.calls[0].name if answer.calls else "")
+        items.append(answer.calls[0].name if answer.calls else "")
         for block in answer.calls:
-            tool = next(one for one in tools if one.name == block.name)
+            tool = next(tool for tool in tools if tool.name == block.name)
             jsonschema_rs.validate(dict(tool.parameters), json.loads(block.text))
             history += [
                 called((f"c{number}", block.name, block.text)),
                 results((f"c{number}", SAID)),
             ]
-    assert made == calls
+    assert items == calls
 
 
 def test_what_ends_a_run_tells_what_was_found() -> None:

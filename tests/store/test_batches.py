@@ -88,9 +88,9 @@ async def test_the_list_leaves_runs_out_and_a_search_has_them(tmp_path: Path) ->
             await log.append(WriteBatch(name, logged(*begun()), summary=of_batch))
         assert [listed.id for listed in await log.summaries()] == ["mine"]
         assert [listed.id for listed in await log.summaries("run")] == ["run"]
-        one = await log.summary("run")
-        assert one is not None
-        assert one.batch == "b1"
+        item = await log.summary("run")
+        assert item is not None
+        assert item.batch == "b1"
         hits = (await search(database.path, parse_query("is:batch"), 10)).hits
         assert [hit.session.id for hit in hits] == ["run"]
 

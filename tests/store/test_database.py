@@ -68,16 +68,16 @@ async def test_a_file_that_others_could_read_is_made_private(tmp_path: Path) -> 
     path.chmod(0o644)
     async with opened(path) as database:
         await database.write([Statement(TOOL, [("a", "{}")])])
-        files = {one.name: one.stat().st_mode & 0o777 for one in tmp_path.iterdir()}
+        files = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     assert files == {"a.db": 0o600, "a.db-wal": 0o600, "a.db-shm": 0o600}
     left = [path.with_name(path.name + end) for end in ("-wal", "-shm")]
-    for one in (path, *left):
-        one.touch()
-        one.chmod(0o666)
+    for item in (path, *left):
+        item.touch()
+        item.chmod(0o666)
     async with opened(path, owner=False):
         assert path.stat().st_mode & 0o777 == 0o666  # a reader changes nothing
     async with opened(path):
-        assert {one.stat().st_mode & 0o777 for one in (path, *left)} == {0o600}
+        assert {path.stat().st_mode & 0o777 for path in (path, *left)} == {0o600}
     with closing(sqlite3.connect(tmp_path / "foreign.db")) as connection:
         connection.execute("CREATE TABLE letters (text)")
     (tmp_path / "foreign.db").chmod(0o644)
@@ -99,14 +99,14 @@ async def test_one_bad_write_does_not_take_the_others_with_it(tmp_path: Path) ->
     async with opened(tmp_path / "a.db") as database:
         await database.write([Statement(TOOL, [("a", "{}")])])
         writes = []
-        for place, one in enumerate(bad):
-            writes.append(database.write([Statement(TOOL, [(f"lost{place}", "{}")]), one]))
+        for place, outcome in enumerate(bad):
+            writes.append(database.write([Statement(TOOL, [(f"lost{place}", "{}")]), outcome]))
             writes.append(database.write([Statement(TOOL, [(f"kept{place}", "{}")])]))
         async with asyncio.timeout(30):
             outcomes = await asyncio.gather(*writes, return_exceptions=True)
-        assert [isinstance(one, StoreError) for one in outcomes] == [True, False] * len(bad)
-        kept = [f"kept{place}" for place in range(len(bad))]
-        assert await names(database) == ["a", *kept]
+        assert [isinstance(outcome, StoreError) for outcome in outcomes] == [True, False] * len(bad)
+        stored_texts = [f"kept{place}" for place in range(len(bad))]
+        assert await names(database) == ["a", *stored_texts]
 
 
 async def test_a_cancelled_caller_does_not_undo_what_it_queued(tmp_path: Path) -> None:
@@ -174,27 +174,27 @@ async def test_an_older_schema_is_brought_up_with_a_backup(
 async def test_it_is_told_where_bringing_it_up_takes_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, told = tmp_path / "a.db", list[str]()
+    path, outputs = tmp_path / "a.db", list[str]()
     monkeypatch.setattr(database_module, "PATIENCE_S", 0.0)
-    await (await Database.open(path, notify=told.append)).close()
-    await (await Database.open(path, notify=told.append)).close()
-    assert told == []  # a new file and one of today are no such work
+    await (await Database.open(path, notify=outputs.append)).close()
+    await (await Database.open(path, notify=outputs.append)).close()
+    assert outputs == []  # a new file and one of today are no such work
     steps = (*MIGRATIONS, "CREATE TABLE notes (text);")
     monkeypatch.setattr(database_module, "MIGRATIONS", steps)
-    await (await Database.open(path, notify=told.append)).close()
-    assert told == [f"Updating the database (schema {len(MIGRATIONS)} to {len(steps)})…"]
+    await (await Database.open(path, notify=outputs.append)).close()
+    assert outputs == [f"Updating the database (schema {len(MIGRATIONS)} to {len(steps)})…"]
 
 
 async def test_nothing_is_told_of_what_is_soon_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, told = tmp_path / "a.db", list[str]()
+    path, outputs = tmp_path / "a.db", list[str]()
     monkeypatch.setattr(database_module, "PATIENCE_S", 3600.0)
     await (await Database.open(path)).close()
     monkeypatch.setattr(database_module, "MIGRATIONS", (*MIGRATIONS, "CREATE TABLE notes (text);"))
-    await (await Database.open(path, notify=told.append)).close()
+    await (await Database.open(path, notify=outputs.append)).close()
     await asyncio.sleep(0)
-    assert told == []
+    assert outputs == []
 
 
 async def test_a_step_that_fails_leaves_the_file_as_it_was(

@@ -15,19 +15,19 @@ def test_each_text_is_marked_by_its_position_until_the_time_is_over() -> None:
         connection.execute("CREATE TABLE texts (pos INTEGER PRIMARY KEY, text TEXT)")
         some = [(3, "a Café <b>"), (5, None), (7, "no"), (9, "cafe " * 30)]
         connection.executemany("INSERT INTO texts VALUES (?, ?)", some)
-        found = excerpts(connection, '"cafe"*', [9, 7, 5, 4, 3], float("inf"))
-        assert list(found) == [3, 9]
-        assert found[3] == [
+        result = excerpts(connection, '"cafe"*', [9, 7, 5, 4, 3], float("inf"))
+        assert list(result) == [3, 9]
+        assert result[3] == [
             ExcerptPart("a ", False),
             ExcerptPart("Café", True),
             ExcerptPart(" <b>", False),
         ]
-        assert found[9][-1] == ExcerptPart("…", False)
+        assert result[9][-1] == ExcerptPart("…", False)
         assert excerpts(connection, '"cafe"*', [3], 0.0) == {}
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "matches"),
     [
         ("a", [ExcerptPart("a", False)]),
         (
@@ -40,5 +40,5 @@ def test_each_text_is_marked_by_its_position_until_the_time_is_over() -> None:
         ("", []),
     ],
 )
-def test_marks_stand_around_what_was_found(text: str, found: list[ExcerptPart]) -> None:
-    assert excerpt_parts(text.encode()) == found
+def test_marks_stand_around_what_was_found(text: str, matches: list[ExcerptPart]) -> None:
+    assert excerpt_parts(text.encode()) == matches

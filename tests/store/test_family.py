@@ -24,11 +24,11 @@ SESSIONS = (
 
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    made = await Database.open(tmp_path / "f.db")
+    database = await Database.open(tmp_path / "f.db")
     for place, (name, parent) in enumerate(SESSIONS):
         deleted = 5 if name == "c2" else None
         row = (name, f"Title {name}", place, place, deleted, parent, 3 if parent else 0)
-        await made.write(
+        await database.write(
             [
                 Statement(
                     "INSERT INTO sessions (id, title, created_ms, updated_ms, deleted_ms, parent,"
@@ -43,13 +43,13 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
     ]
     rows = [(seq, "d", seq, 0, *to_row(event)) for seq, event in events]
     sql = "INSERT INTO events (pos, session, seq, at_ms, kind, body) VALUES (?, ?, ?, ?, ?, ?)"
-    await made.write([Statement(sql, rows)])
-    yield made
-    await made.close()
+    await database.write([Statement(sql, rows)])
+    yield database
+    await database.close()
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("asked", "matches"),
     [
         ("a", ["a", "c1", "d", "e"]),
         ("d", ["a", "c1", "d", "e"]),
@@ -61,13 +61,13 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
     ],
 )
 async def test_all_of_one_family_are_found(
-    database: Database, asked: str, found: list[str]
+    database: Database, asked: str, matches: list[str]
 ) -> None:
-    assert [one.id for one in await family(database, asked)] == found
+    assert [relative.id for relative in await family(database, asked)] == matches
 
 
 async def test_the_forks_of_a_session_say_where_they_begin(database: Database) -> None:
-    assert [one.id for one in await forks_of(database, "a")] == ["c1"]
+    assert [relative.id for relative in await forks_of(database, "a")] == ["c1"]
     assert await forks_of(database, "") == []
-    (one,) = await forks_of(database, "c1")
-    assert (one.id, one.parent_seq, one.reopened) == ("d", 3, ("1.0",))
+    (item,) = await forks_of(database, "c1")
+    assert (item.id, item.parent_seq, item.reopened) == ("d", 3, ("1.0",))

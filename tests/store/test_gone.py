@@ -32,8 +32,8 @@ def delete(path: Path) -> None:
 
 
 def delete_all(path: Path) -> None:
-    for one in path.parent.glob(path.name + "*"):
-        one.unlink()
+    for item in path.parent.glob(path.name + "*"):
+        item.unlink()
 
 
 def move(path: Path) -> None:
@@ -70,7 +70,7 @@ async def well(engine: Engine) -> None:
 
 async def prompts(engine: Engine, session_id: str) -> int:
     log = await engine.log.events(session_id)
-    return sum(isinstance(one.event, PromptAdded) for one in log)
+    return sum(isinstance(logged.event, PromptAdded) for logged in log)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ async def test_what_was_deleted_is_written_anew(
     async with run_engine(tmp_path) as engine:
         ids = [(await run_prompt(engine, "What is 17 * 23?", "calculator")).id for _ in range(2)]
         engine.lock.tell("http://127.0.0.1:1")
-        before = [await engine.log.events(one) for one in ids]
+        before = [await engine.log.events(item_id) for item_id in ids]
         with pytest.raises(Conflict, match="exists"):
             await engine.write_anew()
         harm(path)
@@ -153,18 +153,18 @@ async def test_what_was_deleted_is_written_anew(
             await engine.write_anew()
         assert engine.sessions.health.trouble is None
         assert (path.stat().st_mode & 0o777, path.stat().st_nlink) == (0o600, 1)
-        assert [await engine.log.events(one) for one in ids] == before
+        assert [await engine.log.events(item_id) for item_id in ids] == before
         session = await run_prompt(engine, "hello again")
         with pytest.raises(StoreBusy):
             OwnerLock(path).take()
         owner = owner_of(path)
         assert owner is not None
         assert owner.url == "http://127.0.0.1:1"
-        assert sorted(one.name for one in tmp_path.glob("test.db*")) == [
+        assert sorted(path.name for path in tmp_path.glob("test.db*")) == [
             "test.db", "test.db-shm", "test.db-wal", lock_path(path).name,
         ]  # fmt: skip
     async with run_engine(tmp_path) as engine:
-        assert [await engine.log.events(one) for one in ids] == before
+        assert [await engine.log.events(item_id) for item_id in ids] == before
         assert (await wait_while_running(engine, session.id)).state == "idle"
         assert (await found_in(engine.database, mending=True))[1] == []
 

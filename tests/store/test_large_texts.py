@@ -44,19 +44,21 @@ SUMMARY = Summary(
 async def indexed(database: Database) -> list[tuple[object, ...]]:
     """Every word of the index, with its places."""
     assert database._writer is not None
-    made = "CREATE VIRTUAL TABLE temp.words USING fts5vocab(main, found, instance)"
-    await database._writer.execute(made)
+    output = "CREATE VIRTUAL TABLE temp.words USING fts5vocab(main, found, instance)"
+    await database._writer.execute(output)
     try:
-        found = await database._writer.execute_fetchall("SELECT * FROM temp.words ORDER BY 1, 2, 4")
-        return [tuple(row) for row in found]
+        matches = await database._writer.execute_fetchall(
+            "SELECT * FROM temp.words ORDER BY 1, 2, 4"
+        )
+        return [tuple(row) for row in matches]
     finally:
         await database._writer.execute("DROP TABLE temp.words")
 
 
 async def words(database: Database) -> set[tuple[object, object]]:
     """(word, position) of those that are looked at here."""
-    found = {(row[0], row[1]) for row in await indexed(database)}
-    return {one for one in found if one[0] in ("early", "middle", "late")}
+    matches = {(row[0], row[1]) for row in await indexed(database)}
+    return {row for row in matches if row[0] in ("early", "middle", "late")}
 
 
 def shortened(monkeypatch: pytest.MonkeyPatch, large: int, piece: int) -> None:
@@ -70,8 +72,8 @@ async def test_large_texts_are_read_as_they_were_written(
 ) -> None:
     shortened(monkeypatch, 1, 4)
     events = logged(*begun(), *turn(1, *PARTS))
-    whole = [one for one in events if not isinstance(one.event, PartDelta)]
-    kinds = {type(one.event) for one in events if len(long_text(one.event)) > 1}
+    whole = [event for event in events if not isinstance(event.event, PartDelta)]
+    kinds = {type(event.event) for event in events if len(long_text(event.event)) > 1}
     assert kinds == {PartEnded, PartDelta, RequestSent}
     async with opened(tmp_path / "a.db") as database:
         log = await Log.open(database)
@@ -107,8 +109,10 @@ async def test_what_is_shorter_once_read_is_read_to_its_end(
     async with opened(tmp_path / "a.db") as database:
         log = await Log.open(database)
         await log.append(WriteBatch("s", events, summary=SUMMARY))
-        ended = [one.event for one in await log.events("s") if isinstance(one.event, PartEnded)]
-        assert [one.text for one in ended] == ["😀😀 and the rest"]
+        ended = [
+            event.event for event in await log.events("s") if isinstance(event.event, PartEnded)
+        ]
+        assert [item.text for item in ended] == ["😀😀 and the rest"]
 
 
 @pytest.mark.slow
@@ -145,7 +149,7 @@ async def test_a_long_text_of_an_older_file_is_indexed_anew_and_read(tmp_path: P
         old.commit()
     async with opened(path) as database:
         assert await words(database) == {("early", 1), ("late", 2)}
-        assert [one.event for one in await (await Log.open(database)).events("s")] == events
+        assert [event.event for event in await (await Log.open(database)).events("s")] == events
         await purge(database, "s")
         assert await indexed(database) == []
 
@@ -175,11 +179,15 @@ async def test_past_calls_have_all_of_their_arguments(
     async with opened(tmp_path / "a.db") as database:
         log = await Log.open(database)
         numbered = [
-            replace(one, source=Source(1, 0, 1)) if isinstance(one.event, PartEnded) else one
-            for one in logged(*events)
+            replace(logged, source=Source(1, 0, 1))
+            if isinstance(logged.event, PartEnded)
+            else logged
+            for logged in logged(*events)
         ]
         await log.append(WriteBatch("s", numbered, summary=SUMMARY))
-        assert [one.arguments for one in await log.past_calls("get_weather")] == [arguments]
+        assert [past_call.arguments for past_call in await log.past_calls("get_weather")] == [
+            arguments
+        ]
         results = await log.past_results("get_weather", "s")
-        assert [one.arguments for one in results] == [arguments]
+        assert [result.arguments for result in results] == [arguments]
         assert await log.denied_calls("get_weather") == [arguments]

@@ -67,19 +67,19 @@ async def test_there_and_back(tmp_path: Path) -> None:
         assert await log.recordings("s") == {1: CLOSED}
         assert await log.chunks("s", 1) == chunks[:2]
         assert (await Log.open(database)).position == len(events)
-        for one in (await log.events("s", deltas=False), await log.opening("s")):
-            assert not any(isinstance(item.event, PartDelta) for item in one)
-            assert session_data(fold("s", one)) == session_data(fold("s", events))
+        for loggeds in (await log.events("s", deltas=False), await log.opening("s")):
+            assert not any(isinstance(item.event, PartDelta) for item in loggeds)
+            assert session_data(fold("s", loggeds)) == session_data(fold("s", events))
 
 
 async def test_an_open_answer_keeps_its_deltas(tmp_path: Path) -> None:
     events = logged(*begun(), *turn(1, part(0)), *failed(2, part(0))[:4])
-    assert not any(isinstance(one.event, ResponseFailed) for one in events)
+    assert not any(isinstance(event.event, ResponseFailed) for event in events)
     async with opened(tmp_path / "a.db") as database:
         log = await Log.open(database)
         await log.append(WriteBatch("s", events, summary=summary("s")))
         opening = await log.opening("s")
-        assert sum(isinstance(one.event, PartDelta) for one in opening) == 1
+        assert sum(isinstance(logged.event, PartDelta) for logged in opening) == 1
         assert fold("s", opening).turns[1].text == fold("s", events).turns[1].text == "hi"
 
 
@@ -89,14 +89,14 @@ async def test_the_list_is_newest_first_and_searched_by_words_as_they_are(tmp_pa
         log = await Log.open(database)
         for place, title in enumerate(titles):
             await log.append(WriteBatch(str(place), summary=summary(str(place), place, title)))
-        assert [one.title for one in await log.summaries()] == titles[::-1]
-        for search, found in (("100%", ["100% sure"]), ("a_b", ["a_b"]), ("\\", ["back\\slash"])):
-            assert [one.title for one in await log.summaries(search)] == found
+        assert [summary.title for summary in await log.summaries()] == titles[::-1]
+        for search, matches in (("100%", ["100% sure"]), ("a_b", ["a_b"]), ("\\", ["back\\slash"])):
+            assert [summary.title for summary in await log.summaries(search)] == matches
         assert await log.summaries("' OR 1=1 --") == []
         assert await log.summaries("\ud800") == []
         await log.mark_deleted("0", 9)
-        assert "100% sure" not in [one.title for one in await log.summaries()]
-        assert [one.title for one in await log.summaries(deleted=True)] == ["100% sure"]
+        assert "100% sure" not in [summary.title for summary in await log.summaries()]
+        assert [summary.title for summary in await log.summaries(deleted=True)] == ["100% sure"]
         await log.mark_deleted("0", None)
         await log.rename("5", "named")
         await log.append(WriteBatch("5", summary=summary("5", 99, "from the prompt")))
@@ -127,7 +127,7 @@ async def test_past_calls_of_a_tool_newest_first(tmp_path: Path) -> None:
         await log.append(WriteBatch("t", logged(written[0]), summary=summary("t")))
         await log.mark_deleted("t", 1)
         past = await log.past_calls("add", limit=2)
-        assert [(one.session, one.title, one.seq) for one in past] == [
+        assert [(past_call.session, past_call.title, past_call.seq) for past_call in past] == [
             ("s", "Sums", 3),
             ("s", "Sums", 2),
         ]
@@ -162,12 +162,14 @@ async def test_past_results_of_a_tool_those_of_this_session_first(tmp_path: Path
         await log.append(WriteBatch("denied", denied.events, summary=summary("denied")))
         await log.mark_deleted("gone", 1)
         past = await log.past_results("get_weather", "here")
-        assert [(one.session, one.title, one.call_id) for one in past] == [
+        assert [
+            (past_result.session, past_result.title, past_result.call_id) for past_result in past
+        ] == [
             ("here", "Rome", "1.1"),
             ("new", "Kyoto", "1.1"),
             ("old", "Oslo", "1.1"),
         ]
-        assert [one.arguments for one in past] == [
+        assert [past_result.arguments for past_result in past] == [
             '{"city": "Rome"}',
             '{"city": "Kobe"}',
             '{"city": "Oslo"}',

@@ -41,7 +41,7 @@ def test_what_is_meant(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "output"),
     [
         ("tool:", "tool: needs a value"),
         ("after:soon", "after: expects a date"),
@@ -51,11 +51,11 @@ def test_what_is_meant(text: str) -> None:
         (" ".join(["word"] * (WORDS + 1)), f"Only the first {WORDS} words"),
     ],
 )
-def test_what_has_no_sense_is_said_and_left_out(text: str, told: str) -> None:
-    found = parse_query(text)
-    assert [note[: len(told)] for note in found.notes] == [told]
-    assert not found.narrows
-    assert len(found.words) in (0, WORDS)
+def test_what_has_no_sense_is_said_and_left_out(text: str, output: str) -> None:
+    search_query = parse_query(text)
+    assert [note[: len(output)] for note in search_query.notes] == [output]
+    assert not search_query.narrows
+    assert len(search_query.words) in (0, WORDS)
 
 
 @settings(derandomize=True, deadline=None)
@@ -81,6 +81,6 @@ def index() -> Iterator[sqlite3.Connection]:
 )
 def test_whatever_is_typed_the_index_takes_it(index: sqlite3.Connection, some: list[str]) -> None:
     for text in ("".join(some), " ".join(some)):
-        if (found := parse_query(text)).match:
-            rows = index.execute("SELECT 1 FROM found WHERE found MATCH ?", (found.match,))
+        if (search_query := parse_query(text)).match:
+            rows = index.execute("SELECT 1 FROM found WHERE found MATCH ?", (search_query.match,))
             assert rows.fetchall() == []

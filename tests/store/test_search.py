@@ -51,8 +51,8 @@ async def kept(log: Log, name: str, events: list[Event], at_ms: int, **changes: 
 
 @pytest.fixture(scope="module")
 async def database(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Database]:
-    async with opened(tmp_path_factory.mktemp("search") / "a.db") as made:
-        log = await Log.open(made)
+    async with opened(tmp_path_factory.mktemp("search") / "a.db") as database:
+        log = await Log.open(database)
         await kept(log, "old", says("Refund the naïve customer", "Refunded twice"), YEAR)
         tool = [*begun(), *turn(1, part(0), call(1)), checked("1.1"), run("1.1")]
         tool += ran("1.1", "a <b>refund</b> of 5 & more")
@@ -71,22 +71,22 @@ async def database(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Da
             parent="old",
         )
         await log.append(WriteBatch("fork", summary=fork, copied=copied))
-        await marks.pin(made, "tool", 1)
-        await marks.archive(made, "odd", 1)
-        await marks.set_tags(made, "old", ["a b", "x"])
+        await marks.pin(database, "tool", 1)
+        await marks.archive(database, "odd", 1)
+        await marks.set_tags(database, "old", ["a b", "x"])
         await kept(log, "gone", says("Refund nothing"), YEAR)
         await log.mark_deleted("gone", 1)
-        yield made
+        yield database
 
 
 async def ids(database: Database, text: str) -> list[str]:
-    found = await search(database.path, parse_query(text), 50)
-    assert (found.cut, found.more) == (False, False)
-    return [one.session.id for one in found.hits]
+    search_result = await search(database.path, parse_query(text), 50)
+    assert (search_result.cut, search_result.more) == (False, False)
+    return [hit.session.id for hit in search_result.hits]
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "matches"),
     [
         ("refund", ["fork", "tool", "old"]),  # a title first, then newest text first
         ("REFU", ["fork", "tool", "old"]),
@@ -114,8 +114,8 @@ async def ids(database: Database, text: str) -> list[str]:
         ("", ["fork", "odd", "tool", "old"]),
     ],
 )
-async def test_what_is_found(database: Database, text: str, found: list[str]) -> None:
-    assert await ids(database, text) == found
+async def test_what_is_found(database: Database, text: str, matches: list[str]) -> None:
+    assert await ids(database, text) == matches
 
 
 async def test_tools_are_found_by_name_and_narrow(database: Database) -> None:
@@ -131,19 +131,22 @@ async def test_tools_are_found_by_name_and_narrow(database: Database) -> None:
 async def test_a_hit_says_where_it_is_and_marks_what_was_found(database: Database) -> None:
     (hit,) = (await search(database.path, parse_query("5 more"), 5)).hits
     assert (hit.session.id, hit.kind, hit.place) == ("tool", "call_ended", "call-1-1")
-    marked = "".join(f"[{one.text}]" if one.marked else one.text for one in hit.excerpt)
+    marked = "".join(
+        f"[{excerpt_part.text}]" if excerpt_part.marked else excerpt_part.text
+        for excerpt_part in hit.excerpt
+    )
     assert marked == "a <b>refund</b> of [5] & [more]"
     (odd,) = (await search(database.path, parse_query("surrogate"), 5)).hits
     assert odd.place == "prompt-2"
-    assert "�" in "".join(one.text for one in odd.excerpt)
+    assert "�" in "".join(item.text for item in odd.excerpt)
 
 
 async def test_it_says_that_there_is_more_and_that_it_was_cut(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = await search(database.path, parse_query("refund"), 2)
-    assert [one.session.id for one in found.hits] == ["fork", "tool"]
-    assert found.more
+    search_result = await search(database.path, parse_query("refund"), 2)
+    assert [hit.session.id for hit in search_result.hits] == ["fork", "tool"]
+    assert search_result.more
     monkeypatch.setattr("playground.store.search.STEPS", 1)
     assert search_in_thread(database.path, parse_query("refund"), 2, limit_s=-1.0) == SearchResult(
         [], cut=True
@@ -166,12 +169,12 @@ async def test_few_and_many_sessions_find_the_same(
 async def test_bounds_of_the_work_change_nothing(
     database: Database, monkeypatch: pytest.MonkeyPatch, limits: dict[str, int], text: str
 ) -> None:
-    found = await search(database.path, parse_query(text), 50)
+    search_result = await search(database.path, parse_query(text), 50)
     for name, value in limits.items():
         monkeypatch.setattr(f"playground.store.search.{name}", value)
     again = await search(database.path, parse_query(text), 50)
-    assert found.hits
-    assert again == found
+    assert search_result.hits
+    assert again == search_result
 
 
 @pytest.mark.parametrize(
@@ -184,14 +187,14 @@ async def test_the_index_is_asked_once_however_many_are_found(
     asked: list[str] = []
 
     def connect(path: str, **options: object) -> sqlite3.Connection:
-        made = sqlite3.connect(path, uri=True)
-        made.set_trace_callback(asked.append)
-        return made
+        connection = sqlite3.connect(path, uri=True)
+        connection.set_trace_callback(asked.append)
+        return connection
 
     monkeypatch.setattr("playground.store.search.sqlite3", SimpleNamespace(**vars(sqlite3)))
     monkeypatch.setattr("playground.store.search.sqlite3.connect", connect)
     assert (await search(database.path, parse_query(text), 50)).hits
-    assert sum("found MATCH" in one for one in asked) == most
+    assert sum("found MATCH" in text for text in asked) == most
 
 
 async def test_sessions_that_ran_at_the_same_time_keep_apart(database: Database) -> None:

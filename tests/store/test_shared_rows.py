@@ -73,19 +73,19 @@ def old_rows(
 ) -> list[Statement]:
     """As they were written before any of them shared a row."""
     rows = [
-        (place, session, one.seq, one.at_ms, *to_row(one.event), *_span(one))
-        for place, one in enumerate(events, first)
+        (place, session, logged.seq, logged.at_ms, *to_row(logged.event), *_span(logged))
+        for place, logged in enumerate(events, first)
     ]
     names = "session, recording, start, at_ms, bytes"
-    pieces = [(session, one.recording, one.start, one.at_ms, one.data) for one in chunks]
+    pieces = [(session, chunk.recording, chunk.start, chunk.at_ms, chunk.data) for chunk in chunks]
     return [
         Statement(f"INSERT INTO events VALUES ({', '.join('?' * 9)})", rows),
         Statement(f"INSERT INTO chunks ({names}) VALUES (?, ?, ?, ?, ?)", pieces),
     ]
 
 
-def _span(one: Logged) -> tuple[int | None, ...]:
-    source = one.source
+def _span(logged: Logged) -> tuple[int | None, ...]:
+    source = logged.source
     return (source.recording, source.start, source.end) if source is not None else (None,) * 3
 
 
@@ -123,14 +123,14 @@ async def test_what_was_written_is_read(tmp_path: Path, monkeypatch: pytest.Monk
             monkeypatch.setattr(writes, "SIZE", (30, 65_536)[seed % 2])
             events, chunks = await write(log, session, seed)
             for after in range(-1, 62):
-                later = [one for one in events if one.seq > after]
+                later = [event for event in events if event.seq > after]
                 assert await log.events(session, after) == later, (seed, after)
                 limit = after % 8
                 assert await log.events(session, after, limit=limit) == later[:limit]
-            plain = [one for one in events if not isinstance(one.event, PartDelta)]
+            plain = [event for event in events if not isinstance(event.event, PartDelta)]
             assert await log.events(session, deltas=False) == plain
             ended = max((o.seq for o in plain if isinstance(o.event, ResponseEnded)), default=0)
-            opening = [one for one in events if one in plain or one.seq > ended]
+            opening = [event for event in events if event in plain or event.seq > ended]
             assert await log.opening(session) == opening
             await _compare_chunks(log, session, chunks)
             assert await rows_of(database, "events", session) < len(events)
@@ -140,11 +140,11 @@ async def test_what_was_written_is_read(tmp_path: Path, monkeypatch: pytest.Monk
 async def _compare_chunks(log: Log, session: str, chunks: list[Chunk]) -> None:
     assert await log.chunks(session) == chunks
     size = 0
-    for number in {one.recording for one in chunks}:
-        own = [one for one in chunks if one.recording == number]
+    for number in {chunk.recording for chunk in chunks}:
+        own = [chunk for chunk in chunks if chunk.recording == number]
         assert await log.chunks(session, number) == own
         portions = [portion async for portion in log.portions(session, number)]
-        assert [one for portion in portions for one in portion] == own
+        assert [chunk for portion in portions for chunk in portion] == own
         size += own[-1].start + len(own[-1].data)
     assert await log.recorded(session) == size
 
@@ -152,7 +152,7 @@ async def _compare_chunks(log: Log, session: str, chunks: list[Chunk]) -> None:
 async def test_a_fork_and_its_heir_have_the_whole_of_it(tmp_path: Path) -> None:
     """No fork begins within a row; and the bytes go to the fork when its parent is purged."""
     answers = [*turn(1, part(0), call(1)), checked("1.1"), *failed(2, part(0))]
-    events = logged(*begun(), *(one for event in answers for one in _letters(event)))
+    events = logged(*begun(), *(letter for event in answers for letter in _letters(event)))
     chunks = [Chunk(1, place * 3, place, b"abc") for place in range(9)]
     cuts = {cut(events, "s", seq).seq for seq in range(1, len(events) + 1)}
     assert len(cuts) == 5

@@ -302,11 +302,11 @@ async def test_requests_of_an_older_file_are_read_beside_new_ones(
     whole = json.dumps(TOOLS, indent=1)
     old, long, new = requests([whole, whole * (3 * writes.LARGE // len(whole)), whole])
     rest = long_text(long.event)[writes.LARGE :]
-    kept = with_text(long.event, long_text(long.event)[: writes.LARGE])
+    stored = with_text(long.event, long_text(long.event)[: writes.LARGE])
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("".join(MIGRATIONS[:10]))
         connection.execute("INSERT INTO sessions (id, created_ms, updated_ms) VALUES ('s', 1, 1)")
-        for logged, event in ((old, old.event), (long, kept)):
+        for logged, event in ((old, old.event), (long, stored)):
             row = (logged.seq, logged.seq, logged.at_ms, *to_row(event))
             values = "(?, 's', ?, ?, ?, ?, NULL, NULL, NULL)"
             connection.execute(f"INSERT INTO events VALUES {values}", row)

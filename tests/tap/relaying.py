@@ -103,8 +103,8 @@ class Client:
                 case h11.InformationalResponse():
                     got = replace(got, continued=True)
                 case h11.Response(status_code=status, headers=headers):
-                    kept = [pair for pair in end_to_end(headers) if pair[0] != b"date"]
-                    got = replace(got, status=status, headers=kept)
+                    stored = [pair for pair in end_to_end(headers) if pair[0] != b"date"]
+                    got = replace(got, status=status, headers=stored)
                 case h11.Data(data=data):
                     body += data
                 case h11.EndOfMessage():
@@ -135,8 +135,8 @@ def sent_back(direct: Answer) -> Answer:
     """What an agent gets of an answer that its provider gave."""
     redirects = direct.status is not None and direct.status // 100 == 3
     gone = {*NOT_SENT_BACK, *([b"location"] if redirects else [])}
-    kept = [(name, value) for name, value in direct.headers if name not in gone]
-    return replace(direct, headers=[*kept, *ISOLATING])
+    stored = [(name, value) for name, value in direct.headers if name not in gone]
+    return replace(direct, headers=[*stored, *ISOLATING])
 
 
 def _enough(body: bytearray, most: int | bytes | None) -> bool:
@@ -356,7 +356,7 @@ async def placed(folder: Path) -> AsyncIterator[Place]:
             for protocol in CODECS:
                 await engine.save_profile(twin(protocol, port_of(first)))
             names = ("raw", "simulator", *(f"twin-{protocol}" for protocol in CODECS))
-            made = {name: (await site.taps.create(name))[1].encode() for name in names}
+            document = {name: (await site.taps.create(name))[1].encode() for name in names}
             twins = (port_of(first), port_of(second))
             yield Place(
                 engine,
@@ -364,7 +364,7 @@ async def placed(folder: Path) -> AsyncIterator[Place]:
                 observed=port_of(observed_url),
                 provider=provider,
                 twins=twins,
-                secrets=made,
+                secrets=document,
                 exchanges=exchanges,
                 taps=site.taps,
                 app=app,

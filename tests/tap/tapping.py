@@ -187,14 +187,14 @@ async def one_turn(
 
 def told(session: Session) -> list[Any]:
     """What was said, called and returned, whoever ran it."""
-    said: list[Any] = []
+    lines: list[Any] = []
     for item in session.items:
         if isinstance(item, Prompt):
-            said.append(("prompt", item.text))
+            lines.append(("prompt", item.text))
             continue
         calls = [
             (call.name, json.loads(call.written), call.status, call.result and call.result.text)
             for call in item.calls
         ]
-        said.append(("answer", item.text, calls, item.end and item.end.reason))
-    return said
+        lines.append(("answer", item.text, calls, item.end and item.end.reason))
+    return lines

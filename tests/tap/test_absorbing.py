@@ -167,8 +167,8 @@ async def test_ten_turns_later_the_provider_has_what_it_would_have(
     assert [turn.request.continues for turn in session.turns] == [0, 1, 2, *[0] * 10]
     assert not session.marks
     first = own.turns[0]
-    said = [(part.kind, part.text.strip()) for part in first.parts if part.kind != "text"]
-    assert said == [("thinking", "Hm.")]
+    rows = [(part.kind, part.text.strip()) for part in first.parts if part.kind != "text"]
+    assert rows == [("thinking", "Hm.")]
     assert "".join(first.text.split()) == "Ilook.Ilookagain.Raineverywhere."
     assert (first.end and first.end.reason, list(own.calls())) == ("stop", [])
     passed = events_of(log, AnswerPassed)
@@ -606,19 +606,19 @@ async def test_reasoning_that_lost_its_call_here_is_left_out_where_it_stands_alo
         session = await waiting(engine, agent, 1)
         denial = DecisionRequest("deny", session.waiting[0].digest)
         await engine.runner.decide(session.id, session.waiting[0].id, denial)
-        kept = json.loads(await asyncio.wait_for(got, 20))["output"]
-        assert [item["type"] for item in kept] == ["reasoning", "message"]
-        for said, wanted in (
+        stored = json.loads(await asyncio.wait_for(got, 20))["output"]
+        assert [item["type"] for item in stored] == ["reasoning", "message"]
+        for lines, wanted in (
             ([ours, says], None),
             ([ours], []),
             ([without_id], []),
             ([own, ours], [own]),
             ([own], None),
         ):
-            asked = responses_exchange(agent, [GO, *said, more], "")
+            asked = responses_exchange(agent, [GO, *lines, more], "")
             await asked.begin()
             sent = None if asked.body is None else json.loads(asked.body)["input"]
-            assert sent == (None if wanted is None else [GO, *wanted, more]), said
+            assert sent == (None if wanted is None else [GO, *wanted, more]), lines
             await asked.leave()
 
 

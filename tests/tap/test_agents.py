@@ -115,7 +115,7 @@ def test_claude_with_our_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("user", "project", "local", "kept"),
+    ("user", "project", "local", "stored_text"),
     [
         (None, None, None, "x-env: 1"),
         ("x-user: 1\nx-two: 2\n", None, None, "x-user: 1\nx-two: 2"),
@@ -124,7 +124,7 @@ def test_claude_with_our_key(tmp_path: Path) -> None:
     ],
 )
 def test_claude_keeps_the_user_s_headers(
-    user: str | None, project: str | None, local: str | None, kept: str, tmp_path: Path
+    user: str | None, project: str | None, local: str | None, stored_text: str, tmp_path: Path
 ) -> None:
     places = ("home/.claude/settings", "work/.claude/settings", "work/.claude/settings.local")
     for place, headers in zip(places, (user, project, local), strict=True):
@@ -132,7 +132,7 @@ def test_claude_keeps_the_user_s_headers(
             data = {"env": {"ANTHROPIC_CUSTOM_HEADERS": headers, "ENABLE_TOOL_SEARCH": "false"}}
             written(tmp_path / f"{place}.json", data)
     launch = launched("claude", tmp_path, ANTHROPIC_CUSTOM_HEADERS="x-env: 1")
-    both = f"{kept}\nx-playground-tap: {SECRET}"
+    both = f"{stored_text}\nx-playground-tap: {SECRET}"
     in_file = json.loads(launch.files["settings.json"])["env"]
     assert launch.environment["ANTHROPIC_CUSTOM_HEADERS"] == both
     assert in_file["ANTHROPIC_CUSTOM_HEADERS"] == both
@@ -171,7 +171,7 @@ def test_codex(
 
 
 @pytest.mark.parametrize(
-    ("kept", "key", "own_login", "says"),
+    ("stored", "key", "own_login", "says"),
     [
         ({"tokens": {"access_token": "t"}, "OPENAI_API_KEY": None}, "", True, True),
         ({"tokens": {"access_token": "t"}, "OPENAI_API_KEY": None}, "key", True, False),
@@ -181,9 +181,9 @@ def test_codex(
     ],
 )
 def test_codex_with_a_chatgpt_login(
-    kept: object, key: str, own_login: bool, says: bool, tmp_path: Path
+    stored: object, key: str, own_login: bool, says: bool, tmp_path: Path
 ) -> None:
-    written(tmp_path / "home/.codex/auth.json", kept)
+    written(tmp_path / "home/.codex/auth.json", stored)
     launch = launched("codex", tmp_path, own_login, None, "", OPENAI_API_KEY=key)
     assert ("ChatGPT" in launch.note) is says
 
@@ -219,9 +219,9 @@ def test_gemini_in_a_home_where_it_is(tmp_path: Path) -> None:
 
 
 def test_gemini_without_settings_or_with_broken_ones(tmp_path: Path) -> None:
-    made = launched("gemini", tmp_path, GEMINI_CLI_HOME=str(tmp_path / "none"))
+    agent_launch = launched("gemini", tmp_path, GEMINI_CLI_HOME=str(tmp_path / "none"))
     chosen = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
-    assert json.loads(made.files[".gemini/settings.json"]) == chosen
+    assert json.loads(agent_launch.files[".gemini/settings.json"]) == chosen
     for text in ("{oops", "[]"):
         written(tmp_path / "home/.gemini/settings.json", text)
         with pytest.raises(BadInput, match=r"settings\.json"):

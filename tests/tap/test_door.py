@@ -140,8 +140,8 @@ UNFIT: Sequence[tuple[str, DoorName, int]] = [
 
 @pytest.fixture(scope="module")
 async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place]:
-    async with placed(tmp_path_factory.mktemp("tap")) as made:
-        yield made
+    async with placed(tmp_path_factory.mktemp("tap")) as place:
+        yield place
 
 
 async def at(place: Place, target: bytes, *headers: tuple[bytes, bytes]) -> Answer:
@@ -360,10 +360,10 @@ async def test_no_log_says_path_or_header(
     headers = [(b"authorization", f"Bearer {AGENT_KEY}".encode())]
     got = await ask(place.observed, "GET", target, headers)
     assert got.status == (500 if where == "in the door" else 200)
-    said = "".join(record.getMessage() for record in caplog.records)
-    assert "ValueError" in said
+    message = "".join(record.getMessage() for record in caplog.records)
+    assert "ValueError" in message
     for word in (secret, AGENT_KEY, PROVIDER_KEY, "private-word", "private-key"):
-        assert word not in said
+        assert word not in message
         assert word not in got.body.decode()
 
 
@@ -388,28 +388,30 @@ def upstreams(*own: Profile, **environment: str) -> Upstreams:
 def test_the_agents_own_credentials_go_to_the_vendor(
     name: str, door: DoorName, path: bytes, place: str
 ) -> None:
-    found = upstreams().find(name, door, path + b"?a=1&key=mine", OWN)
-    assert (found.place, found.target) == (place, path + b"?a=1&key=mine")
-    assert set(OWN) <= set(found.headers)
+    upstream = upstreams().find(name, door, path + b"?a=1&key=mine", OWN)
+    assert (upstream.place, upstream.target) == (place, path + b"?a=1&key=mine")
+    assert set(OWN) <= set(upstream.headers)
 
 
 def test_to_nobody_else() -> None:
     """Each of these gets its own key; a gateway moved there by a variable, too."""
     groq = upstreams(GROQ_API_KEY="groq-key")
-    found = groq.find("groq", "openai", b"/v1/chat/completions?key=mine&a=1&k%65y=2", OWN)
-    assert found.url == "https://api.groq.com/openai/v1/chat/completions?a=1"
-    assert [value for name, value in found.headers if name in CREDENTIALS] == [b"Bearer groq-key"]
+    upstream = groq.find("groq", "openai", b"/v1/chat/completions?key=mine&a=1&k%65y=2", OWN)
+    assert upstream.url == "https://api.groq.com/openai/v1/chat/completions?a=1"
+    assert [value for name, value in upstream.headers if name in CREDENTIALS] == [
+        b"Bearer groq-key"
+    ]
     moved = replace(SHIPPED["anthropic"].profile, base_url="https://gateway.example/x")
     named = {"ANTHROPIC_API_KEY": "own-key", "ANTHROPIC_BASE_URL": "https://gateway.example/x"}
-    found = upstreams(moved, **named).find("anthropic", "anthropic", b"/v1/messages", OWN)
-    assert found.url == "https://gateway.example/x/v1/messages"
-    assert AGENT_KEY.encode() not in {value for _, value in found.headers}
-    assert (b"x-api-key", b"own-key") in found.headers
+    upstream = upstreams(moved, **named).find("anthropic", "anthropic", b"/v1/messages", OWN)
+    assert upstream.url == "https://gateway.example/x/v1/messages"
+    assert AGENT_KEY.encode() not in {value for _, value in upstream.headers}
+    assert (b"x-api-key", b"own-key") in upstream.headers
     # The vendor's host by another scheme or port is another place.
     for address in ("http://api.anthropic.com", "https://api.anthropic.com:8443"):
         odd = Profile("odd", "anthropic", address)
-        found = upstreams(odd).find("odd", "anthropic", b"/v1/messages", OWN)
-        assert AGENT_KEY.encode() not in {value for _, value in found.headers}
+        upstream = upstreams(odd).find("odd", "anthropic", b"/v1/messages", OWN)
+        assert AGENT_KEY.encode() not in {value for _, value in upstream.headers}
 
 
 @pytest.mark.parametrize("name", KEYS_IN_A_QUERY)
@@ -419,32 +421,34 @@ def test_a_key_in_a_query_goes_on_to_the_vendor_alone(name: bytes) -> None:
     path = b"/v1/chat/completions"
     query = b"&".join((before, name + b"=" + AGENT_KEY.encode(), after))
     groq = upstreams(GROQ_API_KEY="groq-key")
-    found = groq.find("groq", "openai", path + b"?" + query, ())
-    assert found.target == b"/openai" + path + b"?" + before + b"&" + after
-    found = upstreams().find("openai", "openai", path + b"?" + query, ())
-    assert found.target == path + b"?" + query
+    upstream = groq.find("groq", "openai", path + b"?" + query, ())
+    assert upstream.target == b"/openai" + path + b"?" + before + b"&" + after
+    upstream = upstreams().find("openai", "openai", path + b"?" + query, ())
+    assert upstream.target == path + b"?" + query
     assert groq.find("groq", "openai", path + b"?" + name + b"=", ()).target == b"/openai" + path
 
 
 @pytest.mark.parametrize("name", KEYS_IN_A_HEADER)
 def test_a_header_that_is_named_as_a_key_goes_on_to_the_vendor_alone(name: bytes) -> None:
-    sent: Headers = [*((kept, b"0a1B2c3D4e5F6g7H8i9J") for kept in NO_KEYS_IN_A_HEADER)]
+    sent: Headers = [
+        *((stored_data, b"0a1B2c3D4e5F6g7H8i9J") for stored_data in NO_KEYS_IN_A_HEADER)
+    ]
     headers = [*sent, (name, AGENT_KEY.encode())]
-    found = upstreams(GROQ_API_KEY="groq-key").find("groq", "openai", b"/v1/models", headers)
-    assert set(sent) <= set(found.headers)
-    assert name not in dict(found.headers)
-    found = upstreams().find("openai", "openai", b"/v1/models", headers)
-    assert set(headers) <= set(found.headers)
+    upstream = upstreams(GROQ_API_KEY="groq-key").find("groq", "openai", b"/v1/models", headers)
+    assert set(sent) <= set(upstream.headers)
+    assert name not in dict(upstream.headers)
+    upstream = upstreams().find("openai", "openai", b"/v1/models", headers)
+    assert set(headers) <= set(upstream.headers)
 
 
 @pytest.mark.parametrize("door", list(DOORS))
 def test_the_simulator_has_an_end_for_each_door(door: DoorName) -> None:
     for protocol in DOORS[door]:
         path = {"openai_responses": b"/v1/responses", "openai_chat": b"/v1/chat/completions"}
-        found = upstreams().find("simulator", door, path.get(protocol, b"/v1/x"), OWN)
-        assert found.profile.protocol == protocol
-        assert found.place == "http://127.0.0.1:9"
-        keys = [value for name, value in found.headers if name in CREDENTIALS]
+        upstream = upstreams().find("simulator", door, path.get(protocol, b"/v1/x"), OWN)
+        assert upstream.profile.protocol == protocol
+        assert upstream.place == "http://127.0.0.1:9"
+        keys = [value for name, value in upstream.headers if name in CREDENTIALS]
         assert [key.rpartition(b" ")[2] for key in keys] == [b"the-simulators"] or (
             protocol == "ollama"
         )
@@ -470,8 +474,8 @@ def test_an_upstream_that_does_not_fit_is_refused(name: str, door: DoorName, sta
     ],
 )
 def test_the_path_tells_which_protocol_of_openai_is_meant(path: bytes, protocol: Protocol) -> None:
-    found = upstreams().find("openai", "openai", path, ())
-    assert (found.profile.name, found.profile.protocol) == ("openai", protocol)
+    upstream = upstreams().find("openai", "openai", path, ())
+    assert (upstream.profile.name, upstream.profile.protocol) == ("openai", protocol)
 
 
 # -- the limits of the server are those of pages

@@ -61,9 +61,9 @@ async def test_it_asks_with_all_that_the_agent_asked_with(engine: Engine) -> Non
     assert headers["anthropic-beta"] == BETAS
     for name, value in (*MORE.items(), ("tools", [*TOOLS, SEARCH]), ("max_tokens", 32_000)):
         assert body[name] == value, name
-    said = [*agent.messages, {"role": "user", "content": [{"type": "text", "text": "Go on."}]}]
-    said[2]["content"][0].pop("is_error")  # false says nothing
-    assert body["messages"] == said
+    lines = [*agent.messages, {"role": "user", "content": [{"type": "text", "text": "Go on."}]}]
+    lines[2]["content"][0].pop("is_error")  # false says nothing
+    assert body["messages"] == lines
 
     async with engine.sessions.holding(child) as live:
         settings = live.session.settings

@@ -166,16 +166,16 @@ class GatedAgent:
         self.got = b""
         return AgentExchange(self.sessions, asked)
 
-    def answer(self, made: Round) -> tuple[list[AnswerPart], bytes]:
+    def answer(self, result: Round) -> tuple[list[AnswerPart], bytes]:
         """The parts of the next answer, each call with words of its own, and its bytes."""
         self.answers += 1
-        parts = [answer_text(f"Text {self.answers}.")] * made.texts
-        for _ in range(made.calls):
+        parts = [answer_text(f"Text {self.answers}.")] * result.texts
+        for _ in range(result.calls):
             self.numbers += 1
             part = answer_call(self.numbers)
             self.secret[part.name] = part.words
             parts.append(part)
-        data = body(self.protocol, parts, streamed=made.streamed)
+        data = body(self.protocol, parts, streamed=result.streamed)
         for name in (b"msg_", b"resp_", b"c", b"r"):
             data = data.replace(b'"%s1"' % name, b'"%s%d"' % (name, 1000 + self.answers))
         return parts, data
@@ -273,9 +273,9 @@ async def gated(protocol: Protocol, gate: Gate) -> AsyncIterator[GatedAgent]:
             await engine.close()
 
 
-def arriving(made: Round, data: bytes, stray: bytes) -> tuple[bytes, NetworkError | None]:
+def arriving(result: Round, data: bytes, stray: bytes) -> tuple[bytes, NetworkError | None]:
     """The bytes of an answer with that ending, and the trouble it ends with."""
-    match made.ending:
+    match result.ending:
         case "length":
             for reason, cut in REASONS:
                 data = data.replace(reason, cut)
@@ -286,31 +286,31 @@ def arriving(made: Round, data: bytes, stray: bytes) -> tuple[bytes, NetworkErro
             return data[: len(data) * 2 // 3], BROKE
         case "stray":
             return data + stray, None
-        case "unreadable" if made.streamed:
+        case "unreadable" if result.streamed:
             end = data.find(b"\n") + 1
             start = b"{]\n" if data[:1] == b"{" else b"data: {]\n\n"
             return start + data if end else data, None
     return data, None
 
 
-async def play(agent: GatedAgent, made: Round) -> None:
+async def play(agent: GatedAgent, result: Round) -> None:
     """One request: checks each byte that the agent gets."""
-    agent.grow(made.history, made.turns)
-    exchange = agent.ask(streamed=made.streamed)
+    agent.grow(result.history, result.turns)
+    exchange = agent.ask(streamed=result.streamed)
     head = await exchange.begin()
     parts: list[AnswerPart] = []
     trouble: NetworkError | None = None
     if head is None:
-        parts, data = agent.answer(made)
-        _, stray = agent.answer(made)
-        data, trouble = arriving(made, data, stray)
+        parts, data = agent.answer(result)
+        _, stray = agent.answer(result)
+        data, trouble = arriving(result, data, stray)
         streamed = STREAM_TYPES.get(agent.protocol, b"text/event-stream")
-        kind = streamed if made.streamed else b"application/json"
+        kind = streamed if result.streamed else b"application/json"
         exchange.answered(200, [(b"content-type", kind)])
-        for start in range(0, len(data), made.chunk):
-            agent.take(await exchange.pass_on(data[start : start + made.chunk]))
-    is_sound = head is None and made.ending in ("whole", "stray")
-    how = await read_rest(agent, exchange, trouble, made.decisions)
+        for start in range(0, len(data), result.chunk):
+            agent.take(await exchange.pass_on(data[start : start + result.chunk]))
+    is_sound = head is None and result.ending in ("whole", "stray")
+    how = await read_rest(agent, exchange, trouble, result.decisions)
     assert not (is_sound and how == "cut"), "An answer that ended well did not arrive."
     if how == "complete":
         agent.keep(parts)
@@ -375,12 +375,12 @@ async def decide(
 
 async def newest(agent: GatedAgent) -> Session | None:
     """The agent's session in which calls wait, or else any."""
-    found: Session | None = None
+    session: Session | None = None
     for session_id in await agent.engine.log.tapped(agent.tap.id, 20):
         async with agent.engine.sessions.holding(session_id) as live:
-            if found is None or live.session.waiting:
-                found = live.session
-    return found
+            if session is None or live.session.waiting:
+                session = live.session
+    return session
 
 
 @given(
@@ -394,8 +394,8 @@ async def test_no_call_reaches_an_agent_before_its_decision(
 ) -> None:
     async with gated(protocol, gate) as agent:
         agent.named = named
-        for made in rounds:
-            await play(agent, made)
+        for result in rounds:
+            await play(agent, result)
 
 
 @pytest.mark.parametrize("data", UNREADABLE)

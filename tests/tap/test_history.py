@@ -93,12 +93,12 @@ def test_a_mark_of_the_cache_that_moved_on_is_no_change() -> None:
     marked = {"role": "user", "content": [block | {"cache_control": {"type": "ephemeral"}}]}
     bare = {"role": "user", "content": [block]}
     own = session(*begun(), *turn(1))
-    said = {"role": "assistant", "content": [{"type": "text", "text": "hi"}]}
+    answer = {"role": "assistant", "content": [{"type": "text", "text": "hi"}]}
     after = {"role": "user", "content": "And now?"}
     known = read_body("anthropic", {"messages": [marked]}).digests
-    tail = tail_of(own, known, read_body("anthropic", {"messages": [bare, said, after]}))
+    tail = tail_of(own, known, read_body("anthropic", {"messages": [bare, answer, after]}))
     assert tail.changed == ""
     assert len(tail.items) == 1
     other = {"role": "user", "content": [block | {"text": "hallo"}]}
-    changed = tail_of(own, known, read_body("anthropic", {"messages": [other, said, after]}))
+    changed = tail_of(own, known, read_body("anthropic", {"messages": [other, answer, after]}))
     assert "changed 1" in changed.changed

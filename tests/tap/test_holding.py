@@ -169,11 +169,10 @@ async def test_a_rule_for_one_tool_keeps_back_no_other(tmp_path: Path) -> None:
         tools = await _tools(engine, agent)
         await engine.rules.put(ALWAYS, [Rule("Read", "deny", text="No.")], tools)
         got = await begun_to_end(await agent.ask("List."), BASH, READ)
-        assert names(await asyncio.wait_for(got, 20)) == ["Bash"] @ pytest.mark.parametrize(
-            "arguments", ['{"path":"/etc/x","x":%s}', '{"path":"/etc/x","x":%s']
-        )
+        assert names(await asyncio.wait_for(got, 20)) == ["Bash"]
 
 
+@pytest.mark.parametrize("arguments", ['{"path":"/etc/x","x":%s}', '{"path":"/etc/x","x":%s'])
 @pytest.mark.parametrize("action", ["deny", "ask", "stop"])
 async def test_arguments_that_a_rule_cannot_read_wait(
     tmp_path: Path, action: Any, arguments: str

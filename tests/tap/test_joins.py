@@ -57,6 +57,6 @@ async def test_equal_requests_at_once_are_as_many_upstream(tmp_path: Path) -> No
         for session_id in ids:
             session = fold(session_id, await place.engine.log.events(session_id))
             texts += [turn.text for turn in session.turns]
-    said = sorted(json.loads(each.body)["choices"][0]["message"]["content"] for each in got)
-    assert said == sorted(f"Answer {number}." for number in range(1, MANY + 1))
-    assert (len(ids), sorted(texts)) == (MANY, said)
+    lines = sorted(json.loads(each.body)["choices"][0]["message"]["content"] for each in got)
+    assert lines == sorted(f"Answer {number}." for number in range(1, MANY + 1))
+    assert (len(ids), sorted(texts)) == (MANY, lines)

@@ -51,8 +51,8 @@ async def test_agents_with_the_same_history_stay_apart(tmp_path: Path) -> None:
     assert sorted(prompts(session) for session in sessions) == expected
 
 
-@pytest.mark.parametrize("kept", [True, False], ids=["kept", "left out"])
-async def test_an_answer_that_says_nothing_goes_on(tmp_path: Path, kept: bool) -> None:
+@pytest.mark.parametrize("stored", [True, False], ids=["kept", "left out"])
+async def test_an_answer_that_says_nothing_goes_on(tmp_path: Path, stored: bool) -> None:
     """Its agent sends it back, or leaves it out."""
     async with run_engine(tmp_path) as engine:
         agent = await made(engine)
@@ -63,7 +63,7 @@ async def test_an_answer_that_says_nothing_goes_on(tmp_path: Path, kept: bool) -
         exchange.answered(200, KIND)
         await exchange.pass_on(json.dumps(answer).encode())
         await end(exchange)
-        if kept:
+        if stored:
             agent.messages.append({"role": "assistant", "content": content})
         await agent.answer(await agent.ask("And?"), "Forty-two.")
         (session,) = await sessions_of(engine, agent)
@@ -90,10 +90,10 @@ async def test_a_request_that_names_the_answer_before_follows_it(tmp_path: Path)
 
 
 def responses_exchange(
-    agent: FakeAgent, said: Any, follows: str, ask: AskAgain | None = None
+    agent: FakeAgent, text: Any, follows: str, ask: AskAgain | None = None
 ) -> AgentExchange:
     """A request that says a text in a list, or `said` as it is."""
-    given = [{"role": "user", "content": said}] if isinstance(said, str) and ask is None else said
+    given = [{"role": "user", "content": text}] if isinstance(text, str) and ask is None else text
     body: dict[str, Any] = {"model": "gpt-5", "input": given}
     if follows:
         body["previous_response_id"] = follows

@@ -75,13 +75,13 @@ async def test_requests_without_tools_and_sub_agents_are_sessions_of_their_own(
         sessions = {session.items[0].text: session for session in await door.sessions()}
     first = sessions["What is the weather in Oslo?"]
     assert [item.text for item in first.items if isinstance(item, Prompt)][1:] == ["And in Bergen?"]
-    parents = {text: one.tapped and one.tapped.parent for text, one in sessions.items()}
+    parents = {text: session.tapped and session.tapped.parent for text, session in sessions.items()}
     assert parents == {
         "What is the weather in Oslo?": "",
         "Write a title.": first.id,
         "Look up the weather in Rome.": first.id,
     }
-    assert {one.tapped and one.tapped.thread for one in sessions.values()} == {"s-1"}
+    assert {value.tapped and value.tapped.thread for value in sessions.values()} == {"s-1"}
 
 
 async def test_a_title_that_is_asked_for_first_is_a_session_of_its_own(tmp_path: Path) -> None:

@@ -97,8 +97,8 @@ PACKED = gzip.compress(b'{"a":1}' * 100)
 
 @pytest.fixture(scope="module")
 async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place]:
-    async with placed(tmp_path_factory.mktemp("tap")) as made:
-        yield made
+    async with placed(tmp_path_factory.mktemp("tap")) as place:
+        yield place
 
 
 def digest(data: bytes) -> str:
@@ -598,9 +598,9 @@ async def test_stop_ends_an_answer_where_it_is(place: Place) -> None:
             provider: Provider,
             reader: asyncio.StreamReader,
             out: asyncio.StreamWriter,
-            said: bytes = chunked(b"x", last=False) if begun else b"",
+            answer: bytes = chunked(b"x", last=False) if begun else b"",
         ) -> None:
-            out.write(said)
+            out.write(answer)
             await until_left(provider, reader)
 
         place.exchanges.make = constantly(noted)

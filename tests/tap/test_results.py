@@ -293,7 +293,7 @@ async def test_of_equal_calls_without_ids_each_has_its_own_edit(tmp_path: Path) 
         await says(exchange, {"role": "assistant", "content": "Done."})
         summed_up = [{"role": "user", "content": "In sum."}]
         on = {"role": "user", "content": "On."}
-        for before, said in (
+        for before, texts in (
             (messages, ["first", "a.txt", "third"]),
             ([*summed_up, *messages[3:]], ["a.txt", "third"]),
             ([*summed_up, *messages[5:]], ["third"]),
@@ -301,7 +301,7 @@ async def test_of_equal_calls_without_ids_each_has_its_own_edit(tmp_path: Path) 
             exchange = asks(*before, on)
             await exchange.begin()
             sent = json.loads(exchange.body or b"")["messages"]
-            assert [each["content"] for each in sent if each["role"] == "tool"] == said
+            assert [each["content"] for each in sent if each["role"] == "tool"] == texts
             await exchange.leave()
 
 
@@ -345,11 +345,11 @@ async def test_of_calls_with_one_id_each_has_its_own_edit(tmp_path: Path) -> Non
             exchange = await asyncio.wait_for(going_on, 20)
         await exchange.leave()
         on = {"role": "user", "content": "On."}
-        for left_out, said in ((0, ["first", "a.txt", "third"]), (2, ["a.txt", "third"])):
+        for left_out, texts in ((0, ["first", "a.txt", "third"]), (2, ["a.txt", "third"])):
             exchange = await asks(messages[0], *messages[1 + left_out :], on)
             sent = json.loads(exchange.body or b"")["messages"]
             await exchange.leave()
-            assert [each["content"] for each in sent if each["role"] == "tool"] == said
+            assert [each["content"] for each in sent if each["role"] == "tool"] == texts
 
 
 @pytest.mark.parametrize("third", ["denied", "put back", "aborted"])

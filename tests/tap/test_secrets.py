@@ -40,10 +40,10 @@ TOOL = {"type": "function", "function": {"name": "note", "parameters": {"type": 
 
 @pytest.fixture
 async def place(tmp_path: Path) -> AsyncIterator[Place]:
-    async with placed(tmp_path) as made:
-        raw = f"http://127.0.0.1:{made.provider.port}"
-        await made.engine.save_profile(Profile("raw-gemini", "gemini", raw))
-        yield made
+    async with placed(tmp_path) as place:
+        raw = f"http://127.0.0.1:{place.provider.port}"
+        await place.engine.save_profile(Profile("raw-gemini", "gemini", raw))
+        yield place
 
 
 def echo(key: str) -> bytes:
@@ -169,13 +169,13 @@ async def test_no_key_and_no_secret_is_kept_or_shown(
         broken.setattr(Upstreams, "find", find)
         assert (await ask(place.port, "GET", real, [(name, key)])).status == 500
 
-    found = await shown(place)
-    found["log"] = "".join(record.getMessage() for record in caplog.records)
-    found["terminal"] = "".join(capfd.readouterr())
-    assert "ValueError" in found["log"]
-    found["database"] = bytes_beside(tmp_path / "a.db").decode("latin-1")
-    assert tap.id in found["database"]
+    result = await shown(place)
+    result["log"] = "".join(record.getMessage() for record in caplog.records)
+    result["terminal"] = "".join(capfd.readouterr())
+    assert "ValueError" in result["log"]
+    result["database"] = bytes_beside(tmp_path / "a.db").decode("latin-1")
+    assert tap.id in result["database"]
     secrets = {secret, *KEYS.values(), IN_QUERY, quote(IN_QUERY, safe=""), key.decode()}
     secrets |= {"planted-wrong-secret-7f3a91c2d4"}
-    where = {(word, place) for place, text in found.items() for word in secrets if word in text}
+    where = {(word, place) for place, text in result.items() for word in secrets if word in text}
     assert not where

@@ -44,8 +44,8 @@ async def test_what_an_agent_asks_is_on_the_page_until_it_is_stopped(server: Run
 
         assert (await script.post(f"{here}/stop", json={})).status_code == 200
         result = {"type": "tool_result", "tool_use_id": call["id"], "content": "Rain."}
-        said = {"role": "assistant", "content": answer.json()["content"]}
-        refused = await ask(tap, PROMPT, said, {"role": "user", "content": [result]})
+        data = {"role": "assistant", "content": answer.json()["content"]}
+        refused = await ask(tap, PROMPT, data, {"role": "user", "content": [result]})
         assert (refused.status_code, refused.json()["type"]) == (403, "error")
         assert (await script.get(here)).json()["turns"] == 1
 

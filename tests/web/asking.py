@@ -75,7 +75,7 @@ async def call(app: ASGIApp, scope: Scope, body: Sequence[bytes] = (b"",)) -> To
     await app(scope, receive, send)
     start = sent[0]
     headers = [(name.decode().lower(), value.decode()) for name, value in start["headers"]]
-    return Told(start["status"], headers, b"".join(one.get("body", b"") for one in sent[1:]))
+    return Told(start["status"], headers, b"".join(data.get("body", b"") for data in sent[1:]))
 
 
 def guarded(ran: list[str], **settings: Any) -> Guard:
@@ -100,6 +100,8 @@ async def ask(
 ) -> Told:
     ran: list[str] = []
     hosts = [] if host is None else [("host", host)]
-    told = await call(guarded(ran, **settings), scope_of(method, target, [*hosts, *headers]), body)
-    told.ran = ran
-    return told
+    output = await call(
+        guarded(ran, **settings), scope_of(method, target, [*hosts, *headers]), body
+    )
+    output.ran = ran
+    return output

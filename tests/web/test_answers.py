@@ -30,19 +30,19 @@ TOOL = {"name": "ask_me", "answered_by": "person", "config": {"output_schema": O
 
 @pytest.fixture
 async def script(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
-    async with server.client() as made:
-        (await made.post("/tools", json=TOOL)).raise_for_status()
-        yield made
+    async with server.client() as async_client:
+        (await async_client.post("/tools", json=TOOL)).raise_for_status()
+        yield async_client
 
 
 async def waiting(script: httpx.AsyncClient) -> tuple[str, dict[str, Any]]:
     """A session with one call of the tool that waits."""
-    made = await script.post("/sessions", json={"tools": ["ask_me"], "tool_choice": "required"})
-    id_ = made.json()["id"]
+    response = await script.post("/sessions", json={"tools": ["ask_me"], "tool_choice": "required"})
+    id_ = response.json()["id"]
     await script.post(f"/sessions/{id_}/prompts", json={"text": "ask"})
-    told = await wait_for_session(script, id_)
-    assert told["state"] == "waiting"
-    return id_, told["calls"][0]
+    output = await wait_for_session(script, id_)
+    assert output["state"] == "waiting"
+    return id_, output["calls"][0]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ async def test_a_script_s_answer_goes_as_it_is(script: httpx.AsyncClient) -> Non
 
 
 @pytest.mark.parametrize(
-    ("form", "told"),
+    ("form", "outputs"),
     [
         ({"integer:/count": "x1"}, ["", "count must be a number like 30, not 'x1'."]),
         ({"boolean:/ok": "true", "integer:/count": "2.5"}, ["", "count "]),
@@ -106,7 +106,7 @@ async def test_a_script_s_answer_goes_as_it_is(script: httpx.AsyncClient) -> Non
     ],
 )
 async def test_a_refused_field_is_told_at_the_field_and_by_its_name(
-    script: httpx.AsyncClient, page: httpx.AsyncClient, form: dict[str, str], told: list[str]
+    script: httpx.AsyncClient, page: httpx.AsyncClient, form: dict[str, str], outputs: list[str]
 ) -> None:
     id_, call = await waiting(script)
     html = (await page.get(f"/sessions/{id_}")).text
@@ -115,14 +115,14 @@ async def test_a_refused_field_is_told_at_the_field_and_by_its_name(
     answer = await page.post(url, data=sent, headers={"hx-request": "true"})
     assert answer.status_code == 422
     pieces = re.findall(r'<p class="wrong" id="([^"]+)"( hidden)?>([^<]*)</p>', answer.text)
-    assert len(pieces) == len(told)
-    for (place, hidden, said), words in zip(pieces, told, strict=True):
+    assert len(pieces) == len(outputs)
+    for (place, hidden, text), words in zip(pieces, outputs, strict=True):
         assert f'aria-describedby="{place}"' in html, "the element that is there is the one put in"
-        assert unescape(said).startswith(words)
-        assert bool(hidden) == (words == "") == (said == "")
+        assert unescape(text).startswith(words)
+        assert bool(hidden) == (words == "") == (text == "")
     assert 'class="toast failed"' in answer.text
     assert "/count" not in answer.text
-    assert ("And 1 more." in answer.text) == all(told), "what is missing is said once"
+    assert ("And 1 more." in answer.text) == all(outputs), "what is missing is said once"
 
 
 class Meeting:
@@ -154,13 +154,13 @@ async def test_no_decision_of_several_waits_for_another() -> None:
         ("1.2", unread),
     ]
     with anyio.fail_after(20):
-        told = await several(site_of(Meeting(2)), "s", decisions)
-    assert told == [
+        lines = await several(site_of(Meeting(2)), "s", decisions)
+    assert lines == [
         {"call": "1.0", "ok": True},
         {"call": "1.1", "ok": False, "error": "Too late.", "code": "conflict", "status": "done"},
         {"call": "1.2", "ok": False, "error": "text must be a text.", "code": "bad_input"},
     ]
-    assert refusals(told) == "1.1: Too late. 1.2: text must be a text."
+    assert refusals(lines) == "1.1: Too late. 1.2: text must be a text."
 
 
 async def test_a_bug_in_one_is_told_after_all_are_over() -> None:

@@ -43,12 +43,12 @@ async def posted(script: httpx.AsyncClient, path: str, body: Any = None, status:
 
 async def session(script: httpx.AsyncClient, prompt: str = "", **body: Any) -> str:
     """A new session; with a prompt, at its rest."""
-    made = await posted(script, "/sessions", body, 201)
-    assert made.keys() == {"id"}
+    result = await posted(script, "/sessions", body, 201)
+    assert result.keys() == {"id"}
     if prompt:
-        await posted(script, f"/sessions/{made['id']}/prompts", {"text": prompt}, 202)
-        await wait_for_session(script, made["id"])
-    return str(made["id"])
+        await posted(script, f"/sessions/{result['id']}/prompts", {"text": prompt}, 202)
+        await wait_for_session(script, result["id"])
+    return str(result["id"])
 
 
 async def folded(script: httpx.AsyncClient, session_id: str) -> Any:
@@ -58,9 +58,9 @@ async def folded(script: httpx.AsyncClient, session_id: str) -> Any:
 async def waiting(script: httpx.AsyncClient, prompt: str = "Use note") -> tuple[str, Any]:
     """A session with a call that waits, and the call."""
     session_id = await session(script, prompt, tools=[NOTE])
-    found = await folded(script, session_id)
-    assert found["state"] == "waiting", found
-    return session_id, found["calls"][0]
+    matches = await folded(script, session_id)
+    assert matches["state"] == "waiting", matches
+    return session_id, matches["calls"][0]
 
 
 def rows(server: RunningServer) -> dict[str, int]:
@@ -72,8 +72,8 @@ def rows(server: RunningServer) -> dict[str, int]:
 
 async def test_the_folded_session(script: httpx.AsyncClient) -> None:
     session_id, call = await waiting(script)
-    found = await folded(script, session_id)
-    assert found.keys() == FOLDED
+    matches = await folded(script, session_id)
+    assert matches.keys() == FOLDED
     assert call.keys() >= CALL
     assert (call["status"], call["name"], call["decided_by"], call["result"]) == (
         *("waiting", "note"),
@@ -207,9 +207,9 @@ async def test_a_form_runs_only_what_the_page_showed(script: httpx.AsyncClient) 
     session_id, call = await waiting(script)
     form = {"decision": "run", "digest": call["digest"], "seen": "1"}
     single = f"/sessions/{session_id}/calls/{call['id']}/decision"
-    for seen, said in (("1", "Show all"), ("-1", "characters"), ("x", "characters")):
+    for seen, message in (("1", "Show all"), ("-1", "characters"), ("x", "characters")):
         answer = await script.post(single, data={**form, "seen": seen})
-        assert (answer.status_code, said in answer.text) == (422, True)
+        assert (answer.status_code, message in answer.text) == (422, True)
     several = {**form, "call": f"{call['id']} {call['digest']}"}
     (outcome,) = (await script.post(f"/sessions/{session_id}/decisions", data=several)).json()
     assert "Press Show all" in outcome["error"]
@@ -245,8 +245,8 @@ async def test_answer_deny_and_several_at_once(script: httpx.AsyncClient) -> Non
         {"call": calls[2]["id"], "decision": "deny", "digest": calls[2]["digest"], "text": "no"},
         {"call": "9.9", "decision": "run", "digest": "x"},
     ]
-    said = await posted(script, f"/sessions/{session_id}/decisions", wishes)
-    assert [(one["call"], one["ok"]) for one in said] == [
+    text = await posted(script, f"/sessions/{session_id}/decisions", wishes)
+    assert [(item["call"], item["ok"]) for item in text] == [
         *((calls[0]["id"], True), (calls[1]["id"], False)),
         *((calls[2]["id"], True), ("9.9", False)),
     ]
@@ -254,9 +254,9 @@ async def test_answer_deny_and_several_at_once(script: httpx.AsyncClient) -> Non
         path = f"/sessions/{session_id}/calls/{call['id']}/decision"
         body = {"decision": "answer", "digest": call["digest"], "text": "mine", "is_error": True}
         await posted(script, path, body)
-    results = [one["result"] for one in (await wait_for_session(script, session_id))["calls"]]
-    assert [one["is_error"] for one in results] == [False, True, True, True]
-    assert [one["kind"] for one in results] == ["", "", "denied", ""]
+    results = [call["result"] for call in (await wait_for_session(script, session_id))["calls"]]
+    assert [result["is_error"] for result in results] == [False, True, True, True]
+    assert [result["kind"] for result in results] == ["", "", "denied", ""]
 
 
 async def test_a_fault_says_itself_whether_the_tool_runs(script: httpx.AsyncClient) -> None:
@@ -269,20 +269,20 @@ async def test_a_fault_says_itself_whether_the_tool_runs(script: httpx.AsyncClie
     # The page's form has no decision, for it depends on what is chosen.
     form = {"digest": call["digest"], "fault": "cut_json", "seen": "1000"}
     assert (await script.post(path, data=form)).status_code in (200, 303)
-    told = (await wait_for_session(script, session_id))["calls"][0]
-    assert (told["fault"], told["decision"]) == ("cut_json", "run")
-    assert told["real"]["content"][0]["text"] == "noted"
-    assert told["result"]["content"][0]["text"] == "no"
-    assert told["result"]["staged"]
+    output = (await wait_for_session(script, session_id))["calls"][0]
+    assert (output["fault"], output["decision"]) == ("cut_json", "run")
+    assert output["real"]["content"][0]["text"] == "noted"
+    assert output["result"]["content"][0]["text"] == "no"
+    assert output["result"]["staged"]
 
 
 async def test_rules_of_a_script_and_the_limit(script: httpx.AsyncClient) -> None:
     session_id = await session(
         script, "[[fault:loop]] Use note", tools=[NOTE], rules=ALLOW, max_turns=2
     )
-    found = await folded(script, session_id)
-    assert (found["state"], found["turns"]) == ("paused", 2)
-    assert found["calls"][0]["decided_by"] == "--allow all"
+    matches = await folded(script, session_id)
+    assert (matches["state"], matches["turns"]) == ("paused", 2)
+    assert matches["calls"][0]["decided_by"] == "--allow all"
     here = f"/sessions/{session_id}/continue"
     page = (await script.get(f"/sessions/{session_id}", headers={"accept": "text/html"})).text
     seen = int(page.partition('name="pause" value="')[2].partition('"')[0])
@@ -296,16 +296,16 @@ async def test_rules_of_a_script_and_the_limit(script: httpx.AsyncClient) -> Non
     assert (await wait_for_session(script, session_id))["turns"] == 5
     # The form of the page, and what it says of a number that is none.
     for fields, status in (({"max_turns": "much"}, 422), ({"max_turns": " 3 "}, 303)):
-        told = await script.post(here, data=fields, headers={"accept": "text/html"})
-        assert told.status_code == status
-    assert "max_turns must be a whole number, not" not in told.text
+        response = await script.post(here, data=fields, headers={"accept": "text/html"})
+        assert response.status_code == status
+    assert "max_turns must be a whole number, not" not in response.text
     assert (await wait_for_session(script, session_id))["turns"] == 7  # a raised limit counts on
     changes = [
         json.loads(line)["settings"]["limits"]
         for line in (await script.get(f"/sessions/{session_id}/events")).text.splitlines()
         if '"settings_changed"' in line
     ]
-    assert [(one["max_turns"], one["max_cost"]) for one in changes] == [(1, 0.5), (3, 0.5)]
+    assert [(change["max_turns"], change["max_cost"]) for change in changes] == [(1, 0.5), (3, 0.5)]
     await posted(script, f"/sessions/{session_id}/stop")
     assert (await folded(script, session_id))["state"] == "interrupted"
     await posted(script, f"/sessions/{session_id}/prompts", {"text": "hello"}, 202)
@@ -349,19 +349,19 @@ async def test_the_life_of_a_session(script: httpx.AsyncClient) -> None:
     await posted(script, here + "/stop")
     assert (await folded(script, session_id))["state"] == "interrupted"
     log = [json.loads(x) for x in (await script.get(here + "/events")).text.split("\n") if x]
-    sent = [one for one in log if one["kind"] == "request_sent"][-1]
+    sent = [item for item in log if item["kind"] == "request_sent"][-1]
     assert (sent["model"], sent["choice"]["mode"]) == ("other", "tool")
     await posted(script, here + "/delete")
-    listed = [one["id"] for one in (await script.get("/sessions")).json()]
+    listed = [item["id"] for item in (await script.get("/sessions")).json()]
     assert session_id not in listed
     await posted(script, here + "/restore")
-    listed = [one["id"] for one in (await script.get("/sessions?q=A new")).json()]
+    listed = [item["id"] for item in (await script.get("/sessions?q=A new")).json()]
     assert session_id in listed
 
 
 async def test_tools(script: httpx.AsyncClient) -> None:
     assert (await posted(script, "/tools", NOTE, 201))["name"] == "note"
-    names = [one["name"] for one in (await script.get("/tools")).json()]
+    names = [item["name"] for item in (await script.get("/tools")).json()]
     assert names[0] == "note"
     assert "calculator" in names
     assert (await script.get("/tools/note")).json()["parameters"] == PARAMETERS
@@ -387,9 +387,9 @@ async def test_events_as_lines_and_live(script: httpx.AsyncClient) -> None:
         script.stream("GET", path + "?after=3", headers={"accept": "text/event-stream"}) as stream,
     ):
         assert stream.headers["content-type"].startswith("text/event-stream")
-        async for one in messages(stream):
-            live.append(json.loads(one["data"]))
-            assert int(one["id"]) == live[-1]["seq"]
+        async for message in messages(stream):
+            live.append(json.loads(message["data"]))
+            assert int(message["id"]) == live[-1]["seq"]
             if live[-1]["seq"] == len(log):
                 break
     assert live == log[3:]
@@ -424,19 +424,19 @@ async def test_the_session_s_stream(script: httpx.AsyncClient) -> None:
     ],
 )
 async def test_odd_characters_reach_every_reader(script: httpx.AsyncClient, prompt: str) -> None:
-    made = await posted(script, "/sessions", {"tools": [NOTE]}, 201)
-    here = f"/sessions/{made['id']}"
+    result = await posted(script, "/sessions", {"tools": [NOTE]}, 201)
+    here = f"/sessions/{result['id']}"
     body = json.dumps({"text": prompt}).encode()
     assert (await script.post(here + "/prompts", content=body)).status_code == 202
-    found = await wait_for_session(script, made["id"])
-    assert found["id"] == made["id"]
+    matches = await wait_for_session(script, result["id"])
+    assert matches["id"] == result["id"]
     page = await script.get(here, headers={"accept": "text/html"})
     assert page.status_code == 200
     for path in ("/replay", "/events", "/requests/1", "/recordings/1"):
         assert (await script.get(here + path)).status_code == 200, path
     async with asyncio.timeout(30), script.stream("GET", here + "/stream") as stream:
-        async for one in messages(stream):
-            if one.get("id"):
+        async for message in messages(stream):
+            if message.get("id"):
                 break
     assert (await script.get("/sessions")).status_code == 200
 
@@ -509,11 +509,11 @@ async def test_a_demo_speaks_the_protocol_that_was_chosen(script: httpx.AsyncCli
 async def test_a_body_that_is_no_sound_object_changes_nothing(
     script: httpx.AsyncClient, body: bytes
 ) -> None:
-    made = await posted(script, "/sessions", {}, 201)
-    path = f"/sessions/{made['id']}/prompts"
+    result = await posted(script, "/sessions", {}, 201)
+    path = f"/sessions/{result['id']}/prompts"
     answer = await script.post(path, content=body, headers={"content-type": "application/json"})
     assert (answer.status_code, list(answer.json())) == (422, ["error", "code"])
-    assert (await script.get(f"/sessions/{made['id']}")).json()["seq"] == 1
+    assert (await script.get(f"/sessions/{result['id']}")).json()["seq"] == 1
 
 
 async def test_edited_arguments_run_as_they_were_written(script: httpx.AsyncClient) -> None:
@@ -540,23 +540,23 @@ async def test_an_emptied_edit_runs_nothing_of_the_old_arguments(
     assert answer.status_code in (303, 422)
     events = (await script.get(f"/sessions/{session_id}/events")).text.splitlines()
     decided = [line for line in map(json.loads, events) if line["kind"] == "call_decided"]
-    assert [one["arguments"] for one in decided] == ([] if answer.status_code == 422 else [text])
+    assert [item["arguments"] for item in decided] == ([] if answer.status_code == 422 else [text])
 
 
 async def test_a_number_of_any_length_in_a_path_is_just_not_there(
     script: httpx.AsyncClient,
 ) -> None:
-    made = await posted(script, "/sessions", {}, 201)
+    result = await posted(script, "/sessions", {}, 201)
     for number in ("0", "1", "x", "9" * 5000):
-        path = f"/sessions/{made['id']}/recordings/{number}"
+        path = f"/sessions/{result['id']}/recordings/{number}"
         assert (await script.get(path)).status_code == 404
 
 
 async def test_a_deleted_session_takes_no_prompt_until_it_is_restored(
     script: httpx.AsyncClient,
 ) -> None:
-    made = await posted(script, "/sessions", {}, 201)
-    here = f"/sessions/{made['id']}"
+    result = await posted(script, "/sessions", {}, 201)
+    here = f"/sessions/{result['id']}"
     await posted(script, here + "/delete", {}, 200)
     refused = await posted(script, here + "/prompts", {"text": "hi"}, 409)
     assert "Restore" in refused["error"]
@@ -568,8 +568,8 @@ async def test_a_deleted_session_takes_no_prompt_until_it_is_restored(
         ("/calls/1.0/decision", {"decision": "run", "digest": "x"}),
     ):
         assert "Restore" in (await posted(script, here + path, body, 409))["error"]
-    (one,) = await posted(script, here + "/decisions", [{"call": "1.0", "decision": "deny"}])
-    assert "Restore" in one["error"]
+    (item,) = await posted(script, here + "/decisions", [{"call": "1.0", "decision": "deny"}])
+    assert "Restore" in item["error"]
     await posted(script, here + "/restore", {}, 200)
     await posted(script, here + "/prompts", {"text": "hi"}, 202)
 
@@ -596,8 +596,8 @@ async def test_rules_that_are_none_are_refused_in_words(
 
 
 def test_every_error_has_a_code_of_its_own_that_the_contract_names() -> None:
-    kinds = [one for one in vars(errors).values() if isinstance(one, type)]
-    codes = [one.error_code for one in kinds if issubclass(one, PlaygroundError)]
+    kinds = [value for value in vars(errors).values() if isinstance(value, type)]
+    codes = [kind.error_code for kind in kinds if issubclass(kind, PlaygroundError)]
     assert len(codes) == len(set(codes)) >= 12
     contract = (Path(__file__).resolve().parents[2] / "docs/contract.md").read_text()
     codes += guard.CODES.values()
@@ -605,8 +605,8 @@ def test_every_error_has_a_code_of_its_own_that_the_contract_names() -> None:
 
 
 async def test_a_refusal_says_its_code_beside_its_sentence(script: httpx.AsyncClient) -> None:
-    made = await posted(script, "/sessions", {}, 201)
-    here = f"/sessions/{made['id']}"
+    result = await posted(script, "/sessions", {}, 201)
+    here = f"/sessions/{result['id']}"
     wanted = {
         ("/sessions/nobody/stop", "{}"): (404, "not_found"),
         ("/nowhere", "{}"): (404, "not_found"),

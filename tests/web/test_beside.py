@@ -37,8 +37,8 @@ PROMPT = "What is the weather in Paris?"
 def told(sent: str) -> list[tuple[str, Any, str]]:
     """(event, data, id) of each message of a round; data of `column` and `gone` as values."""
     messages = []
-    for one in filter(None, sent.split("\n\n")):
-        lines = [line.partition(": ")[::2] for line in one.split("\n")]
+    for text in filter(None, sent.split("\n\n")):
+        lines = [line.partition(": ")[::2] for line in text.split("\n")]
         event = next((value for name, value in lines if name == "event"), "")
         data = "\n".join(value for name, value in lines if name == "data")
         id = next((value for name, value in lines if name == "id"), "")
@@ -61,12 +61,12 @@ async def pair(engine: Engine) -> list[str]:
 
 def steps(sent: str) -> dict[str, PageFrame]:
     """What a round has for each session."""
-    found = {}
+    result = {}
     for event, data, _ in told(sent):
         if event == "column":
-            grow = [tuple(one) for one in data["grow"]]
-            found[data["session"]] = PageFrame(data["html"], grow)
-    return found
+            grow = [tuple(item) for item in data["grow"]]
+            result[data["session"]] = PageFrame(data["html"], grow)
+    return result
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ async def test_each_step_reaches_its_own_session(site: Any, start_engine: StartE
         await create_session(engine, ("get_weather",)),
         await create_session(engine, ("calculator",)),
     ]
-    pages = {one: await page_at(engine, one) for one in ids}
+    pages = {item_id: await page_at(engine, item_id) for item_id in ids}
     beside = beside_from(ids, engine.sessions.position)
     await engine.runner.prompt(ids[0], PROMPT)
     await engine.runner.prompt(ids[1], "What is 17 * 23?")
@@ -96,20 +96,20 @@ async def test_each_step_reaches_its_own_session(site: Any, start_engine: StartE
         position = engine.sessions.position
         sent = await round_of(on, beside)
         rounds += bool(sent)
-        for one, step in steps(sent).items():
-            pages[one].apply(step)
-        done = [(await state(engine, one)) != "running" for one in ids]
+        for text, step in steps(sent).items():
+            pages[text].apply(step)
+        done = [(await state(engine, item_id)) != "running" for item_id in ids]
         if all(done) and engine.sessions.position == position and not sent:
             break
         if not sent:
             await engine.sessions.wait(position, engine.sessions.list_version, 5)
     assert rounds > 2
-    for one, tool, other in zip(
+    for text, tool, other in zip(
         ids, ("get_weather", "calculator"), ("calculator", "get_weather"), strict=True
     ):
-        assert str(pages[one]) == str(await page_at(engine, one))
-        assert f"</i>{tool}</h3>" in str(pages[one])
-        assert f"</i>{other}</h3>" not in str(pages[one])
+        assert str(pages[text]) == str(await page_at(engine, text))
+        assert f"</i>{tool}</h3>" in str(pages[text])
+        assert f"</i>{other}</h3>" not in str(pages[text])
 
 
 async def state(engine: Engine, session_id: str) -> str:
@@ -137,18 +137,18 @@ async def test_from_any_position_each_frame_ends_as_a_fresh_one(site: Any, engin
 async def test_an_unknown_cursor_draws_each_anew(site: Any, unknown: int, engine: Engine) -> None:
     ids = await pair(engine)
     sent = await round_of(site(engine), beside_from(ids, unknown))
-    for one in ids:
-        page = await page_at(engine, one, 1)
-        page.apply(steps(sent)[one])
-        assert str(page) == str(await page_at(engine, one))
+    for item_id in ids:
+        page = await page_at(engine, item_id, 1)
+        page.apply(steps(sent)[item_id])
+        assert str(page) == str(await page_at(engine, item_id))
 
 
 async def test_a_round_has_one_id_and_it_is_what_all_have(site: Any, engine: Engine) -> None:
     ids = await pair(engine)
     messages = told(await round_of(site(engine), beside_from(ids, -1)))
-    assert [one[0] for one in messages] == ["column", "column", ""]
-    assert [one[2] for one in messages] == ["", "", engine.sessions.cursor]
-    assert [one[1]["session"] for one in messages[:2]] == ids
+    assert [message[0] for message in messages] == ["column", "column", ""]
+    assert [message[2] for message in messages] == ["", "", engine.sessions.cursor]
+    assert [message[1]["session"] for message in messages[:2]] == ids
     assert not re.search("panel-setup|hx-target=.#(list|wire)", str(messages))
 
 
@@ -163,7 +163,7 @@ async def test_what_is_said_around_the_frames_comes_when_it_is_another(
     async with engine.sessions.holding(ids[1]) as live:
         await engine.sessions.rename(live, "Another title")
     sent = told(await round_of(on, beside))
-    assert [one[0] for one in sent] == ["column", ""]
+    assert [row[0] for row in sent] == ["column", ""]
     assert (sent[0][1]["session"], "Another title" in sent[0][1]["html"]) == (ids[1], True)
     assert re.findall('hx-target="#([^"]*)"', sent[1][1]) == ["lane-2"]
     await engine.runner.stop(ids[0])
@@ -178,7 +178,7 @@ async def test_one_that_is_gone_is_told_and_left_out(site: Any, engine: Engine) 
     ids = await pair(engine)
     on, beside = site(engine), beside_from([ids[0], "nobody", ids[1]], -1)
     messages = told(await round_of(on, beside))
-    assert [one[0] for one in messages] == ["column", "gone", "column", ""]
+    assert [message[0] for message in messages] == ["column", "gone", "column", ""]
     assert messages[1][1] == {"session": "nobody"}
     assert "#lane-3" in messages[-1][1]  # each keeps its place
     assert await round_of(on, beside) == ""

@@ -107,40 +107,40 @@ def posted(settings: Settings, **edits: Any) -> Body:
             case str():
                 pairs.append((name, value))
             case _:
-                pairs += [(name, one) for one in value]
+                pairs += [(name, item) for item in value]
     data = FormData(pairs)
     return Body({key: str(value) for key, value in data.items()}, data)
 
 
 @pytest.fixture
 async def engine(tmp_path: Path) -> Any:
-    async with run_engine(tmp_path) as made:
-        yield made
+    async with run_engine(tmp_path) as engine:
+        yield engine
 
 
 async def test_only_what_was_changed_changes(engine: Any) -> None:
     for name, (meanwhile, edits, outcome) in CASES.items():
         base = await settings_from(engine, START)
         now = await settings_from(engine, meanwhile, base)
-        found = await changed(posted(base, **edits), base, now, partial(settings_from, engine))
-        assert found.refused == {}, name
-        assert found.settings == await settings_from(engine, outcome, base), name
+        matches = await changed(posted(base, **edits), base, now, partial(settings_from, engine))
+        assert matches.refused == {}, name
+        assert matches.settings == await settings_from(engine, outcome, base), name
 
 
 async def test_a_model_goes_to_no_other_provider_than_the_one_it_was_typed_for(engine: Any) -> None:
     base = await settings_from(engine, START)
     edits = {"profile": "nobody", "model": "gpt-9"}
-    found = await changed(posted(base, **edits), base, base, partial(settings_from, engine))
-    assert found.refused.keys() == {"profile", "model"}
-    assert found.settings == base
+    outcome = await changed(posted(base, **edits), base, base, partial(settings_from, engine))
+    assert outcome.refused.keys() == {"profile", "model"}
+    assert outcome.settings == base
 
 
 async def test_of_a_part_of_the_form_what_is_absent_was_not_touched(engine: Any) -> None:
     base = await settings_from(engine, START)
-    found = await changed(
+    outcome = await changed(
         Body({"system": "x"}, FormData()), base, base, partial(settings_from, engine)
     )
-    assert found.settings == replace(base, system="x")
+    assert outcome.settings == replace(base, system="x")
 
 
 async def test_a_key_that_became_known_since_is_taken_out_place_by_place(engine: Any) -> None:
@@ -178,11 +178,11 @@ async def test_what_cannot_be_saved_keeps_back_nothing_else(engine: Any) -> None
         "tool_choice": "tool",
         "tool_choice_name": "get_weather",
     }
-    found = await changed(posted(base, **edits), base, base, partial(settings_from, engine))
+    outcome = await changed(posted(base, **edits), base, base, partial(settings_from, engine))
     marked = ("profile", "temperature", "thinking_budget", "extra", "max_turns", "tool_choice")
-    assert found.refused.keys() == {*marked, "max_cost", "max_minutes"}
-    assert found.refused["temperature"] == "temperature must be a number, not 'warm'."
-    assert found.settings == await settings_from(
+    assert outcome.refused.keys() == {*marked, "max_cost", "max_minutes"}
+    assert outcome.refused["temperature"] == "temperature must be a number, not 'warm'."
+    assert outcome.settings == await settings_from(
         engine,
         {
             "system": "New.",
@@ -207,19 +207,19 @@ async def test_a_parameter_that_only_its_protocol_has_can_be_taken_out(engine: A
     assert (both.settings.profile.name, both.refused) == ("simulator", {})
     assert both.settings.params == {"temperature": 0.5}
     for text in ("{", "[]", '{"temperature": 1}', '{"thinking": "low"}', '{"banana": 1}'):
-        found = await changed(posted(base, own_params=text), base, base, save)
-        assert found.refused.keys() == {"own_params"}, text
-        assert found.settings == base
+        outcome = await changed(posted(base, own_params=text), base, base, save)
+        assert outcome.refused.keys() == {"own_params"}, text
+        assert outcome.settings == base
 
 
 async def test_a_tool_that_is_the_choice_is_not_unticked(engine: Any) -> None:
     start = {**START, "tool_choice": "calculator"}
     base = await settings_from(engine, start)
-    found = await changed(
+    outcome = await changed(
         posted(base, tools=["get_weather"]), base, base, partial(settings_from, engine)
     )
-    assert found.refused.keys() == {"tools"}
-    assert found.settings == base
+    assert outcome.refused.keys() == {"tools"}
+    assert outcome.settings == base
 
 
 async def test_the_form_says_what_it_was_drawn_from(engine: Any) -> None:
@@ -250,7 +250,7 @@ async def test_an_edited_profile_is_chosen_and_never_slipped_in(start_engine: St
         '<option value="mine" selected data-protocol="openai_chat">mine, previous version<' in drawn
     )
     assert '<option value="=mine" data-protocol="openai_chat">mine<' in drawn
-    kept = await changed(posted(settings, system="x"), settings, settings, save)
-    assert (kept.settings.profile, kept.settings.system) == (old, "x")
+    outcome = await changed(posted(settings, system="x"), settings, settings, save)
+    assert (outcome.settings.profile, outcome.settings.system) == (old, "x")
     moved = await changed(posted(settings, profile="=mine"), settings, settings, save)
     assert (moved.settings.profile, moved.refused) == (new, {})

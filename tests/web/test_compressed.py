@@ -48,9 +48,9 @@ async def test_pages_are_and_data_is_not(
     path: str, kind: str, asked: list[Header], packed: bool
 ) -> None:
     body = b"<p>" * PACKET
-    told = await call(answering(kind, body), scope_of("GET", path, asked))
-    assert told.header("content-encoding") == ("gzip" if packed else None)
-    assert (gzip.decompress(told.body) if packed else told.body) == body
+    output = await call(answering(kind, body), scope_of("GET", path, asked))
+    assert output.header("content-encoding") == ("gzip" if packed else None)
+    assert (gzip.decompress(output.body) if packed else output.body) == body
 
 
 async def test_of_a_stream_each_message_leaves_at_once_and_as_it_is() -> None:

@@ -42,7 +42,7 @@ async def test_each_demo_starts_and_the_agents_edit_their_file(tmp_path: Path) -
                 assert answered.status_code == 201, answered.text
                 started[demo.name] = answered.json()["id"]
             again = await client.post("/sessions", data={"demo": "two-calls"})
-            titles = {one["id"]: one["title"] for one in (await client.get("/sessions")).json()}
+            titles = {item["id"]: item["title"] for item in (await client.get("/sessions")).json()}
             assert [titles[started["two-calls"]], titles[again.json()["id"]]] == [
                 "Two calls at once",
                 "Two calls at once (2)",
@@ -72,10 +72,10 @@ async def test_a_new_session_is_not_like_a_demo(start_server: StartServer) -> No
     async with server.client() as client:
 
         async def tools_of_next() -> tuple[list[str], str]:
-            made = (await client.post("/sessions", headers=plain)).json()["id"]
-            events = (await client.get(f"/sessions/{made}/events")).text
+            result = (await client.post("/sessions", headers=plain)).json()["id"]
+            events = (await client.get(f"/sessions/{result}/events")).text
             settings = json.loads(events.splitlines()[0])["settings"]
-            await client.post("/find/marks", json={"act": "delete", "sessions": [made]})
+            await client.post("/find/marks", json={"act": "delete", "sessions": [result]})
             return [tool["name"] for tool in settings["tools"]], settings["model"]
 
         first = await tools_of_next()

@@ -125,16 +125,16 @@ TRICKS = [
 
 @pytest.mark.parametrize("host", OUR_HOSTS)
 async def test_our_hosts_are_served(host: str) -> None:
-    told = await ask("GET", "/x", COOKIE, host=host)
-    assert (told.status, told.ran) == (200, ["GET /x"])
+    output = await ask("GET", "/x", COOKIE, host=host)
+    assert (output.status, output.ran) == (200, ["GET /x"])
 
 
 @pytest.mark.parametrize("host", FOREIGN_HOSTS)
 @pytest.mark.parametrize("target", WITHOUT_CREDENTIAL)
 async def test_a_foreign_host_is_refused_everywhere(host: str | None, target: str) -> None:
     for settings in EITHER_WAY:
-        told = await ask("GET", target, BEARER, COOKIE, host=host, **settings)
-        assert (told.status, told.ran) == (421, [])
+        output = await ask("GET", target, BEARER, COOKIE, host=host, **settings)
+        assert (output.status, output.ran) == (421, [])
 
 
 async def test_two_hosts_are_refused_and_forwarded_ones_are_nothing() -> None:
@@ -161,15 +161,15 @@ async def test_allowed_hosts_come_with_their_port(host: str, status: int) -> Non
     names = ["play.lan", "tls.lan:443", "fe80::1", "[fe80::2]:99"]
     assert (await ask("GET", "/x", COOKIE, host=host, allow_hosts=names)).status == status
     foreign = ("origin", f"https://{host.lower()}")
-    told = await ask("POST", "/x", COOKIE, foreign, host=host, allow_hosts=names)
-    assert told.status == status
+    output = await ask("POST", "/x", COOKIE, foreign, host=host, allow_hosts=names)
+    assert output.status == status
 
 
 async def test_port_80_is_left_out_by_browsers() -> None:
     cookie = ("cookie", f"playground_80={TOKEN}")
     origin = ("origin", "http://localhost")
-    told = await ask("POST", "/x", cookie, origin, host="localhost", port=lambda: 80)
-    assert told.status == 200
+    output = await ask("POST", "/x", cookie, origin, host="localhost", port=lambda: 80)
+    assert output.status == 200
 
 
 # --- Origin and Sec-Fetch-Site (threats 2, 3, 5) --------------------------------------------
@@ -180,8 +180,8 @@ async def test_port_80_is_left_out_by_browsers() -> None:
 async def test_a_foreign_write_is_refused(headers: list[Header], kind: str) -> None:
     for credential in (COOKIE, BEARER, ("x-api-key", TOKEN)):
         for target in ("/sessions", "/sim/anthropic/v1/messages"):
-            told = await ask("POST", target, credential, ("content-type", kind), *headers)
-            assert (told.status, told.ran) == (403, [])
+            output = await ask("POST", target, credential, ("content-type", kind), *headers)
+            assert (output.status, output.ran) == (403, [])
     assert (await ask("POST", "/x", ("content-type", kind), *headers, token=None)).status == 403
 
 
@@ -190,9 +190,9 @@ async def test_a_foreign_write_is_refused(headers: list[Header], kind: str) -> N
 async def test_a_foreign_read_of_a_stream_or_json_is_refused(
     headers: list[Header], accept: str
 ) -> None:
-    told = await ask("GET", "/sessions/1/stream", COOKIE, ("accept", accept), *headers)
-    assert (told.status, told.ran) == (403, [])
-    assert told.header("access-control-allow-origin") is None
+    output = await ask("GET", "/sessions/1/stream", COOKIE, ("accept", accept), *headers)
+    assert (output.status, output.ran) == (403, [])
+    assert output.header("access-control-allow-origin") is None
 
 
 @pytest.mark.parametrize(
@@ -200,8 +200,8 @@ async def test_a_foreign_read_of_a_stream_or_json_is_refused(
 )
 async def test_a_write_of_our_own_page_goes_in(headers: list[Header]) -> None:
     for settings in EITHER_WAY:
-        told = await ask("POST", "/sessions", COOKIE, *headers, **settings)
-        assert (told.status, told.ran) == (200, ["POST /sessions"])
+        output = await ask("POST", "/sessions", COOKIE, *headers, **settings)
+        assert (output.status, output.ran) == (200, ["POST /sessions"])
 
 
 async def test_a_write_that_says_nothing_of_its_origin_needs_a_bearer_or_a_simulators_key() -> None:
@@ -216,17 +216,17 @@ async def test_a_link_from_elsewhere_may_open_a_page_but_not_write() -> None:
     link = [("sec-fetch-site", "cross-site"), *NAVIGATES]
     assert (await ask("GET", "/sessions/1", COOKIE, PAGE, *link)).status == 200
     assert (await ask("POST", "/sessions/1", COOKIE, PAGE, *link)).status == 403
-    told = await ask("GET", "/sessions/1", PAGE, *link)  # SameSite=Strict kept the cookie back
-    assert told.status == 401
-    assert b"Open the link" in told.body
-    assert b'href="/sessions/1"' in told.body
+    output = await ask("GET", "/sessions/1", PAGE, *link)  # SameSite=Strict kept the cookie back
+    assert output.status == 401
+    assert b"Open the link" in output.body
+    assert b'href="/sessions/1"' in output.body
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "get"])
 async def test_other_methods_are_refused(method: str) -> None:
-    told = await ask(method, "/x", BEARER)
-    assert (told.status, told.ran, told.header("allow")) == (405, [], "GET, HEAD, POST")
-    assert told.header("access-control-allow-methods") is None
+    output = await ask(method, "/x", BEARER)
+    assert (output.status, output.ran, output.header("allow")) == (405, [], "GET, HEAD, POST")
+    assert output.header("access-control-allow-methods") is None
 
 
 # --- the credential (threat 4) --------------------------------------------------------------
@@ -237,12 +237,12 @@ assert len(WRONG) == len(TOKEN)
 @pytest.mark.parametrize("headers", REFUSED)
 async def test_without_the_right_credential_nothing_runs(headers: list[Header]) -> None:
     for method, target in (("GET", "/"), ("GET", "/nowhere"), ("HEAD", "/x"), ("POST", "/x")):
-        for told in (
+        for output in (
             await ask(method, target, *headers),
             await ask(method, target, OWN, SAME, *headers),
         ):
-            assert (told.status, told.ran) == (401, [])
-            assert TOKEN.encode() not in told.body
+            assert (output.status, output.ran) == (401, [])
+            assert TOKEN.encode() not in output.body
 
 
 @pytest.mark.parametrize(
@@ -266,18 +266,18 @@ async def test_an_empty_token_is_none_at_all() -> None:
 
 
 async def test_what_needs_no_credential() -> None:
-    told = await ask("GET", "/healthz")
-    assert (told.status, told.body, told.ran) == (200, b"ok", [])
+    output = await ask("GET", "/healthz")
+    assert (output.status, output.body, output.ran) == (200, b"ok", [])
     assert (await ask("GET", "/static/app.css")).ran == ["GET /static/app.css"]
     assert (await ask("POST", "/static/app.css", OWN)).status == 401
     assert (await ask("POST", "/healthz", OWN)).status == 401
 
 
 async def test_the_link_is_exchanged_for_a_cookie() -> None:
-    told = await ask("GET", f"/sessions/a%20b?x=1&token={TOKEN}&y=%26", PAGE)
-    assert (told.status, told.ran) == (303, [])
-    assert told.header("location") == "/sessions/a%20b?x=1&y=%26"
-    cookie = told.header("set-cookie")
+    output = await ask("GET", f"/sessions/a%20b?x=1&token={TOKEN}&y=%26", PAGE)
+    assert (output.status, output.ran) == (303, [])
+    assert output.header("location") == "/sessions/a%20b?x=1&y=%26"
+    cookie = output.header("set-cookie")
     assert cookie == f"playground_{PORT}={TOKEN}; HttpOnly; SameSite=Strict; Path=/"
     crumb = cookie.partition(";")[0]
     assert (await ask("GET", "/sessions/a%20b", ("cookie", crumb))).status == 200
@@ -286,10 +286,10 @@ async def test_the_link_is_exchanged_for_a_cookie() -> None:
 async def test_a_link_from_elsewhere_goes_on_as_a_page_of_our_own() -> None:
     """On a redirect the browser would still keep the strict cookie back."""
     link = [("sec-fetch-site", "cross-site"), *NAVIGATES]
-    told = await ask("GET", f"/a;b?x=1&token={TOKEN}", PAGE, *link)
-    assert (told.status, told.header("refresh"), told.ran) == (200, "0; url=/a;b?x=1", [])
-    assert (told.header("location"), TOKEN in (told.header("set-cookie") or "")) == (None, True)
-    assert "sandbox" not in (told.header("content-security-policy") or ""), "it could not go on"
+    output = await ask("GET", f"/a;b?x=1&token={TOKEN}", PAGE, *link)
+    assert (output.status, output.header("refresh"), output.ran) == (200, "0; url=/a;b?x=1", [])
+    assert (output.header("location"), TOKEN in (output.header("set-cookie") or "")) == (None, True)
+    assert "sandbox" not in (output.header("content-security-policy") or ""), "it could not go on"
     wrong = await ask("GET", f"/?token={WRONG}", PAGE, *link)
     assert (wrong.status, wrong.header("refresh")) == (401, None)
 
@@ -306,8 +306,8 @@ async def test_the_link_mends_a_stale_cookie() -> None:
      f"token={TOKEN}&%74oken={WRONG}", f"Token={TOKEN}", f"x=token={TOKEN}", "token=%FF%00"],
 )  # fmt: skip
 async def test_a_wrong_link_opens_nothing_not_even_with_the_cookie(query: str) -> None:
-    told = await ask("GET", f"/?{query}", PAGE)
-    assert (told.status, told.ran, told.header("set-cookie")) == (401, [], None)
+    output = await ask("GET", f"/?{query}", PAGE)
+    assert (output.status, output.ran, output.header("set-cookie")) == (401, [], None)
     if "oken=" in query and not query.startswith(("Token", "x=")):
         assert (await ask("GET", f"/?{query}", COOKIE)).status == 401
 
@@ -319,13 +319,13 @@ async def test_the_link_is_for_reading_only() -> None:
 
 @pytest.mark.parametrize("target", ["//evil.example/", "/%2Fevil.example", "/\\evil.example"])
 async def test_the_link_leads_nowhere_else(target: str) -> None:
-    told = await ask("GET", f"{target}?token={TOKEN}")
-    assert (told.status, told.header("location")) == (404, None)
+    output = await ask("GET", f"{target}?token={TOKEN}")
+    assert (output.status, output.header("location")) == (404, None)
 
 
 async def test_what_the_link_leads_to_is_escaped() -> None:
-    told = await ask("GET", f'/a%E2%80%A8%3Cb%3E%22?q=%0d%0aX:1\xe9<"&token={TOKEN}')
-    location = told.header("location")
+    output = await ask("GET", f'/a%E2%80%A8%3Cb%3E%22?q=%0d%0aX:1\xe9<"&token={TOKEN}')
+    location = output.header("location")
     assert location == "/a%E2%80%A8%3Cb%3E%22?q=%0d%0aX:1%C3%A9%3C%22"
     page = await ask("GET", '/"><script>alert(1)</script>', PAGE)
     assert b"<script" not in page.body
@@ -335,8 +335,12 @@ async def test_no_token_switches_the_credential_off_and_nothing_else() -> None:
     assert (await ask("GET", "/x", token=None)).status == 200
     assert (await ask("POST", "/x", OWN, token=None)).status == 200
     assert (await ask("POST", "/sim/x", token=None)).status == 200
-    told = await ask("GET", "/x?token=old", token=None)
-    assert (told.status, told.header("location"), told.header("set-cookie")) == (303, "/x", None)
+    output = await ask("GET", "/x?token=old", token=None)
+    assert (output.status, output.header("location"), output.header("set-cookie")) == (
+        303,
+        "/x",
+        None,
+    )
 
 
 # --- the simulator --------------------------------------------------------------------------
@@ -360,13 +364,13 @@ async def test_the_simulator_takes_the_token_as_its_key(name: str) -> None:
 
 @pytest.mark.parametrize("target", TRICKS)
 async def test_no_spelling_slips_past_the_credential(target: str) -> None:
-    told = await ask("GET", target)
+    output = await ask("GET", target)
     if target == "/static":
-        assert told.ran == ["GET /static"]
+        assert output.ran == ["GET /static"]
         return
-    assert (told.status, told.ran) == (401, [])
+    assert (output.status, output.ran) == (401, [])
     with_key = await ask("GET", target, ("x-api-key", TOKEN))
     assert (with_key.status, with_key.ran) == (401, [])
     inside = await ask("GET", target, COOKIE)
     assert inside.status == (200 if inside.ran else 404)
-    assert not any(mark in one for one in inside.ran for mark in ("..", "//", "\\"))
+    assert not any(mark in text for text in inside.ran for mark in ("..", "//", "\\"))

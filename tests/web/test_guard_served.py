@@ -55,9 +55,9 @@ async def test_a_body_over_the_cap_is_refused_told_or_counted() -> None:
     declared = await ask("POST", "/x", BEARER, ("content-length", str(MAX_BODY + 1)))
     piece = bytes(1024 * 1024)
     counted = await ask("POST", "/x", BEARER, body=[piece] * 33)
-    for told in (declared, counted):
-        assert (told.status, told.ran) == (413, [])
-        assert "32 MiB" in json.loads(told.body)["error"]
+    for output in (declared, counted):
+        assert (output.status, output.ran) == (413, [])
+        assert "32 MiB" in json.loads(output.body)["error"]
     assert (await ask("POST", "/x", BEARER, body=[piece] * 32)).status == 200
     early = await ask("POST", "/x", ("content-length", str(MAX_BODY + 1)))
     assert early.status == 401  # the credential comes before the body
@@ -78,8 +78,8 @@ async def test_a_body_over_the_cap_is_413_through_starlette_whatever_the_page_ma
     guard = Guard(app, token=TOKEN, port=lambda: PORT)
     for path in ("/swallow", "/plain"):
         scope = scope_of("POST", path, [("host", HERE), BEARER])
-        told = await call(guard, scope, [bytes(MAX_BODY), b"x"])
-        assert (told.status, b"32 MiB" in told.body) == (413, True)
+        output = await call(guard, scope, [bytes(MAX_BODY), b"x"])
+        assert (output.status, b"32 MiB" in output.body) == (413, True)
 
 
 # --- behind uvicorn -------------------------------------------------------------------------
@@ -145,9 +145,9 @@ async def test_a_chunked_body_is_counted_on_its_way(http: str) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for pieces, status, words in ((32, 200, b"33554432 /x"), (40, 413, b"32 MiB")):
             writer.write(head.encode() + piece * pieces + b"0\r\n\r\n")
-            told = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
-            size = int(told.partition(b"content-length: ")[2].split(b"\r\n")[0])
-            assert told.startswith(b"HTTP/1.1 %d" % status)
+            answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
+            size = int(answer.partition(b"content-length: ")[2].split(b"\r\n")[0])
+            assert answer.startswith(b"HTTP/1.1 %d" % status)
             assert words in await asyncio.wait_for(reader.readexactly(size), 30)
         writer.close()
 

@@ -84,7 +84,7 @@ async def test_a_bad_image_is_refused_with_a_sentence(images: Any, sentence: str
 async def test_as_much_as_is_allowed_passes_the_cap_on_a_body() -> None:
     images = [said(BIG)] * 4
     assert len(await images_of(Body({"images": images}))) == 4
-    assert sum(len(one["data"]) for one in images) < MAX_BODY * 0.9
+    assert sum(len(image["data"]) for image in images) < MAX_BODY * 0.9
 
 
 @pytest.mark.slow

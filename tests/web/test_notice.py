@@ -52,22 +52,22 @@ async def test_every_answer_carries_the_headers(
     method: str, target: str, headers: list[Header]
 ) -> None:
     """What is no page is isolated."""
-    told = await ask(method, target, *headers)
-    assert told.header("content-security-policy") == policy_of(told, target)
-    assert told.header("x-content-type-options") == "nosniff"
-    assert told.header("x-frame-options") == "DENY"
-    assert told.header("cross-origin-opener-policy") == "same-origin"
-    assert told.header("cross-origin-resource-policy") == "same-origin"
-    assert told.header("referrer-policy") == "no-referrer"
+    output = await ask(method, target, *headers)
+    assert output.header("content-security-policy") == policy_of(output, target)
+    assert output.header("x-content-type-options") == "nosniff"
+    assert output.header("x-frame-options") == "DENY"
+    assert output.header("cross-origin-opener-policy") == "same-origin"
+    assert output.header("cross-origin-resource-policy") == "same-origin"
+    assert output.header("referrer-policy") == "no-referrer"
     static = target.startswith("/static/")
-    assert told.header("cache-control") == (None if static else "no-store")
-    assert not any(name.startswith("access-control-") for name, _ in told.headers)
+    assert output.header("cache-control") == (None if static else "no-store")
+    assert not any(name.startswith("access-control-") for name, _ in output.headers)
 
 
-def policy_of(told: Told, target: str) -> str:
+def policy_of(output: Told, target: str) -> str:
     if target.startswith("/sim/"):
         return ISOLATED
-    page = "text/html" in (told.header("content-type") or "") or target.startswith("/static/")
+    page = "text/html" in (output.header("content-type") or "") or target.startswith("/static/")
     return CSP if page else f"{ISOLATED}; frame-ancestors 'none'"
 
 
@@ -82,25 +82,25 @@ async def test_the_app_cannot_weaken_the_headers() -> None:
         await HTMLResponse("x", headers=headers)(scope, receive, send)
 
     guard = Guard(app, token=TOKEN, port=lambda: PORT)
-    told = await call(guard, scope_of("GET", "/x", [("host", HERE), COOKIE]))
-    assert told.header("content-security-policy") == CSP
-    assert told.header("cache-control") == "no-store"
-    assert told.header("access-control-allow-origin") is None
-    assert told.header("x-kept") == "yes"
+    output = await call(guard, scope_of("GET", "/x", [("host", HERE), COOKIE]))
+    assert output.header("content-security-policy") == CSP
+    assert output.header("cache-control") == "no-store"
+    assert output.header("access-control-allow-origin") is None
+    assert output.header("x-kept") == "yes"
     static = await call(guard, scope_of("GET", "/static/x", [("host", HERE)]))
     assert static.header("cache-control") == "max-age=9"
 
 
 async def test_errors_speak_the_language_of_who_asked() -> None:
-    told = await ask("GET", "/x", PAGE)
-    assert told.header("content-type") == "text/html; charset=utf-8"
-    assert b"<!doctype html>" in told.body
-    assert b"style=" not in told.body
-    assert b"<script" not in told.body
+    output = await ask("GET", "/x", PAGE)
+    assert output.header("content-type") == "text/html; charset=utf-8"
+    assert b"<!doctype html>" in output.body
+    assert b"style=" not in output.body
+    assert b"<script" not in output.body
     for headers in ([JSON], [("authorization", "Bearer no")], [("content-type", JSON[1])]):
-        told = await ask("GET", "/x", *headers)
-        assert told.header("content-type") == "application/json; charset=utf-8"
-        assert "Bearer TOKEN" in json.loads(told.body)["error"]
+        output = await ask("GET", "/x", *headers)
+        assert output.header("content-type") == "application/json; charset=utf-8"
+        assert "Bearer TOKEN" in json.loads(output.body)["error"]
     assert "error" in json.loads((await ask("POST", "/sim/x")).body)
     fragment = await ask("GET", "/x", ("hx-request", "true"))
     assert fragment.body.startswith(b"<p ")
@@ -138,15 +138,15 @@ async def test_an_exception_gives_a_page_with_an_id_and_a_masked_line_in_the_log
     with caplog.at_level(logging.ERROR, "playground"):
         page = await call(guard, scope_of("GET", "/fail", [("host", HERE), COOKIE]))
         data = await call(guard, scope_of("GET", "/fail", [("host", HERE), BEARER]))
-    told = json.loads(data.body)
+    output = json.loads(data.body)
     assert page.status == data.status == 500
     assert page.header("content-security-policy") == CSP
     assert b"forged" not in page.body + data.body
     assert b"test_guard" not in page.body + data.body
     first, second = (record.getMessage() for record in caplog.records)
-    assert told["id"] in second
-    assert told["id"] in told["error"]
-    assert told["id"] not in first
+    assert output["id"] in second
+    assert output["id"] in output["error"]
+    assert output["id"] not in first
     assert "secret *******\\u000a\\u001b[31mforged" in first
     assert "\n" not in first
     assert "Traceback" in first
@@ -166,14 +166,14 @@ async def test_an_exception_in_mid_stream_ends_the_answer_unfinished(
 
     scope = {**scope_of("GET", "/break", [("host", HERE), COOKIE]), "asgi": {"spec_version": "2.4"}}
     await failing(ValueError("x"))(scope, receive, send)
-    assert [one.get("status") for one in sent] == [200, None]
+    assert [data.get("status") for data in sent] == [200, None]
     assert sent[-1]["more_body"] is True
     assert len(caplog.records) == 1
 
 
 async def test_a_500_of_the_pages_own_is_passed_on() -> None:
-    told = await call(failing(ValueError()), scope_of("GET", "/own", [("host", HERE), COOKIE]))
-    assert (told.status, told.body) == (500, b"the page's own")
+    output = await call(failing(ValueError()), scope_of("GET", "/own", [("host", HERE), COOKIE]))
+    assert (output.status, output.body) == (500, b"the page's own")
 
 
 async def test_a_person_who_left_is_no_error(caplog: pytest.LogCaptureFixture) -> None:

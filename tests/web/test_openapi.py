@@ -94,20 +94,20 @@ async def test_every_answer_of_the_public_surface_is_described(document: Documen
     """Each status that a script has seen, with its media type, and each query parameter."""
     checked = 0
     for line in listed("http.txt"):
-        found = ANSWER.fullmatch(line)
-        if found is None or found[2].startswith((*MOUNTED, "/healthz", "/nowhere")):
+        match = ANSWER.fullmatch(line)
+        if match is None or match[2].startswith((*MOUNTED, "/healthz", "/nowhere")):
             continue
-        method = "POST" if found[1] == "POST" else "GET"
-        operation = operation_of(document, method, found[2])
-        response = operation["responses"].get(found[4])
+        method = "POST" if match[1] == "POST" else "GET"
+        operation = operation_of(document, method, match[2])
+        response = operation["responses"].get(match[4])
         assert response is not None, line
         if "$ref" in response:
             response = document["components"]["responses"][response["$ref"].rpartition("/")[2]]
         kinds = list(response.get("content", {}))
-        fits = found[5] in kinds or found[5].partition("/")[0] + "/*" in kinds
-        assert fits or not found[5], (line, kinds)
+        fits = match[5] in kinds or match[5].partition("/")[0] + "/*" in kinds
+        assert fits or not match[5], (line, kinds)
         query = {it["name"] for it in operation["parameters"] if it["in"] == "query"}
-        assert set(re.findall(r"[?&](\w+)=", found[2])) <= query, line
+        assert set(re.findall(r"[?&](\w+)=", match[2])) <= query, line
         checked += 1
     assert checked > 180
 
@@ -119,10 +119,10 @@ async def test_kept_events_satisfy_their_schemas(document: Document) -> None:
     for line in listed("rows.jsonl"):
         table, row = json.loads(line)
         if table == "events":
-            told = {name: row[name] for name in ("seq", "at_ms", "kind")}
-            validator.validate({**_with_defaults(row), **told})
+            answer = {name: row[name] for name in ("seq", "at_ms", "kind")}
+            validator.validate({**_with_defaults(row), **answer})
             kinds.add(row["kind"])
-            assert not validator.is_valid({**told, "seq": "1"})
+            assert not validator.is_valid({**answer, "seq": "1"})
     assert kinds == set(EVENTS)
 
 

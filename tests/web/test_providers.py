@@ -86,7 +86,7 @@ class Asked:
         async with asyncio.timeout(20):
             await self.app(scope_of("POST", path, given), receive, send)
         headers_of = [(n.decode().lower(), v.decode()) for n, v in sent[0]["headers"]]
-        body_of = b"".join(one.get("body", b"") for one in sent[1:])
+        body_of = b"".join(data.get("body", b"") for data in sent[1:])
         return Told(sent[0]["status"], headers_of, body_of)
 
 
@@ -153,15 +153,15 @@ async def test_a_key_goes_nowhere_before_a_person_says_so(tmp_path: Path) -> Non
         body |= {"key_name": "GROQ_API_KEY"}
         assert (await asked.post("/providers", body)).status == 201
         for action in ("test", "models"):
-            told = json.loads((await asked.post(f"/providers/groq/{action}")).body)
-            assert not told["ok"]
-            assert "not confirmed" in told["sentence"]
+            output = json.loads((await asked.post(f"/providers/groq/{action}")).body)
+            assert not output["ok"]
+            assert "not confirmed" in output["sentence"]
         assert server.seen == []
         page = (await asked.get("/providers", PAGE)).body.decode()
         assert f"Send GROQ_API_KEY to {server.url}</button>" in page
         await asked.post("/keys", {"name": "GROQ_API_KEY", "base_url": server.url})
-        told = json.loads((await asked.post("/providers/groq/models")).body)
-        assert [model["id"] for model in told["models"]] == ["one <b>"]
+        output = json.loads((await asked.post("/providers/groq/models")).body)
+        assert [model["id"] for model in output["models"]] == ["one <b>"]
         [seen] = server.seen
         assert f"Bearer {KEY}-groq".encode() in seen
         shown = await asked.post("/providers/groq/models", {}, PAGE)
@@ -180,10 +180,10 @@ async def test_an_echoed_key_is_masked(tmp_path: Path) -> None:
         await asked.post("/providers", {**body, "key_name": "GROQ_API_KEY"})
         await engine.confirm("GROQ_API_KEY", server.url)
         for headers in ((), (PAGE,), (("hx-request", "true"),)):
-            told = await asked.post("/providers/x/test", {}, *headers)
-            assert told.status == 200
-            assert b"Incorrect API key provided" in told.body
-            assert KEY.encode() not in told.body
+            output = await asked.post("/providers/x/test", {}, *headers)
+            assert output.status == 200
+            assert b"Incorrect API key provided" in output.body
+            assert KEY.encode() not in output.body
 
 
 async def test_a_test_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
@@ -197,8 +197,8 @@ async def test_a_test_ends_when_nobody_waits_for_it(tmp_path: Path) -> None:
         asked = Asked(engine)
         body = {"name": "slow", "protocol": "ollama", "base_url": server.url, "model": "m"}
         await asked.post("/providers", body)
-        told = await asked.post("/providers/slow/test", {}, stays=False)
-        assert told.status == 499
+        output = await asked.post("/providers/slow/test", {}, stays=False)
+        assert output.status == 499
         async with asyncio.timeout(20):
             if server.seen:
                 await gone.wait()
@@ -225,8 +225,8 @@ async def test_the_editor_adds_changes_renames_and_takes_back(engine: Engine) ->
     # Three fields are enough, and nobody's name is taken twice.
     three = {**TYPED, "name": "", "base_url": "https://llm.example:8443/v1", "quirks": ""}
     for name in ("llm.example:8443", "llm.example:8443-2"):
-        told = await asked.post("/providers", three, PAGE)
-        assert told.header("location") == f"/providers?saved={quote(name)}#provider-{name}"
+        output = await asked.post("/providers", three, PAGE)
+        assert output.header("location") == f"/providers?saved={quote(name)}#provider-{name}"
     for name in ("openai", "renamed", "llm.example:8443", "llm.example:8443-2"):
         assert (await asked.post(f"/providers/{name}/delete", {}, PAGE)).status == 303
     assert engine.own == {}
@@ -237,19 +237,19 @@ async def test_what_cannot_be_saved_comes_back_as_it_was_typed(start_engine: Sta
     engine = await start_engine(environment=ENVIRONMENT)
     asked = Asked(engine)
     for typed, words in WRONG:
-        told = await asked.post("/providers", {**TYPED, "model": "kept & typed", **typed}, PAGE)
-        assert told.status == 422
-        assert words in told.body.decode(), typed
-        assert b"kept &amp; typed" in told.body
-        assert KEY.encode() not in told.body
+        output = await asked.post("/providers", {**TYPED, "model": "kept & typed", **typed}, PAGE)
+        assert output.status == 422
+        assert words in output.body.decode(), typed
+        assert b"kept &amp; typed" in output.body
+        assert KEY.encode() not in output.body
     assert engine.own == {}
 
 
 async def test_a_new_session_takes_the_profile_and_the_model(engine: Engine) -> None:
     asked = Asked(engine)
     for form in ({"profile": "simulator-openai"}, {"profile": "simulator", "model": "x"}):
-        told = await asked.post("/sessions", form, PAGE)
-        session_id = str(told.header("location")).rpartition("/")[2]
+        output = await asked.post("/sessions", form, PAGE)
+        session_id = str(output.header("location")).rpartition("/")[2]
         async with engine.sessions.holding(session_id) as live:
             settings = live.session.settings
         assert settings is not None
@@ -262,10 +262,10 @@ async def test_a_new_session_takes_the_profile_and_the_model(engine: Engine) -> 
 async def test_a_turn_without_a_key_leads_to_its_field(
     script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    made = (await script.post("/sessions", json={"profile": "openai"})).json()["id"]
-    await script.post(f"/sessions/{made}/prompts", json={"text": "Hello"})
-    assert (await wait_for_session(script, made))["state"] == "failed"
-    failed = (await page.get(f"/sessions/{made}")).text
+    result = (await script.post("/sessions", json={"profile": "openai"})).json()["id"]
+    await script.post(f"/sessions/{result}/prompts", json={"text": "Hello"})
+    assert (await wait_for_session(script, result))["state"] == "failed"
+    failed = (await page.get(f"/sessions/{result}")).text
     assert "or add it under Providers." in failed
     assert 'href="/providers#key-openai"' in failed
     assert 'id="key-openai"' in (await page.get("/providers")).text

@@ -88,7 +88,7 @@ def inventory(app: Starlette, session_id: str) -> Iterator[tuple[str, str]]:
         match route:
             case Route():
                 path, methods = route.path, route.methods
-                filled = re.sub(r"\{(\w+)(:\w+)?\}", lambda found: places[found[1]], path)
+                filled = re.sub(r"\{(\w+)(:\w+)?\}", lambda matches: places[matches[1]], path)
                 yield from ((method, filled) for method in sorted(methods or ()))
             case Mount(path=path):
                 yield from (("GET", path + "/x"), ("POST", path + "/x"))
@@ -121,18 +121,18 @@ async def test_every_route_has_every_check(engine: Engine) -> None:
     for method, path in routes:
         free = path.startswith("/static") and method != "POST"
         for credential in ((), (("authorization", "Bearer wrong"),)):
-            found = await status(method, path, OWN, SAME, *credential)
-            if found != 401 and not free:
-                wrong.append((method, path, "no credential", found))
+            count = await status(method, path, OWN, SAME, *credential)
+            if count != 401 and not free:
+                wrong.append((method, path, "no credential", count))
         for host in ("evil.example", "127.0.0.1:80", f"evil.example@{HERE}"):
             if await status(method, path, BEARER, host=host) not in (400, 421):
                 wrong.append((method, path, "host", host))
         for headers in CROSS:
-            found = await status(method, path, *headers)
+            count = await status(method, path, *headers)
             safe = method in ("GET", "HEAD")
-            keyless = path.startswith("/sim/") and found == 401  # its key is no cookie
-            if not safe and not keyless and found != 403:
-                wrong.append((method, path, "cross-site", headers, found))
+            keyless = path.startswith("/sim/") and count == 401  # its key is no cookie
+            if not safe and not keyless and count != 403:
+                wrong.append((method, path, "cross-site", headers, count))
     assert wrong == []
     assert await engine.database.rows("SELECT count(*) FROM events") == before
     # The same routes do answer whoever may ask, so that the checks above meant something.
@@ -190,16 +190,18 @@ async def test_the_inventory_sees_a_new_route() -> None:
 
 def test_no_name_of_a_tool_or_server_is_an_address_of_the_program() -> None:
     routes = _routes()
-    taken = {step for route in routes for step in route.path.split("/") if step and "{" not in step}
-    assert {"try", "lint", "faces", "import", "export"} <= taken
+    accepted_names = {
+        step for route in routes for step in route.path.split("/") if step and "{" not in step
+    }
+    assert {"try", "lint", "faces", "import", "export"} <= accepted_names
     for route in routes:
         if not route.path.startswith(("/tools/{name}", "/servers/{name}")):
             continue
-        for name in taken:
+        for name in accepted_names:
             path = route.path.replace("{name}", name).replace("{number:number}", "1")
             for method in route.methods or ():
                 scope = {"type": "http", "method": method, "path": path}
-                first = next(one for one in routes if one.matches(scope)[0] is Match.FULL)
+                first = next(route for route in routes if route.matches(scope)[0] is Match.FULL)
                 assert first is route, (method, path, first.path)
 
 

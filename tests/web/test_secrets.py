@@ -24,22 +24,22 @@ async def test_an_echoed_key_reaches_nobody(tmp_path: Path) -> None:
     head = b"HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\n"
     echo = f"X-Echo: {CANARY}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     async with serving(head + echo + body) as provider:
-        with run_server_process(tmp_path / "a.db", OPENAI_API_KEY=CANARY) as one:
-            async with one.client() as client:
+        with run_server_process(tmp_path / "a.db", OPENAI_API_KEY=CANARY) as server_process:
+            async with server_process.client() as client:
                 asked = {"protocol": "openai_chat", "base_url": provider.url, "model": "m"}
                 asked |= {"key_name": "OPENAI_API_KEY"}  # an address alone takes no key along
                 asked["title"] = f"T {CANARY}"
-                made = (await client.post("/sessions", json=asked)).json()
-                here = f"/sessions/{made['id']}"
+                result = (await client.post("/sessions", json=asked)).json()
+                here = f"/sessions/{result['id']}"
                 await client.post(here + "/prompts", json={"text": "hello"})
-                found = await wait_for_session(client, made["id"])
+                matches = await wait_for_session(client, result["id"])
                 tool = {"name": "t", "answered_by": "mock", "config": {"result": CANARY}}
                 refused = [
                     await client.post("/tools", json=tool),
                     await client.post(here + "/settings", json={"extra": {"user": CANARY}}),
                 ]
                 assert [answer.status_code for answer in refused] == [422, 422]
-                seen = [json.dumps(found), *(answer.text for answer in refused)]
+                seen = [json.dumps(matches), *(answer.text for answer in refused)]
                 for path in ("", "/events", "/replay", "/recordings/1", "/requests/1"):
                     answer = await client.get(here + path, headers={"accept": "text/html"})
                     assert answer.status_code == 200
@@ -49,8 +49,8 @@ async def test_an_echoed_key_reaches_nobody(tmp_path: Path) -> None:
                         seen.append(json.dumps(message))
                         if "id" in message:
                             break
-            assert one.end() == 0
-        assert found["state"] == "failed"
+            assert server_process.end() == 0
+        assert matches["state"] == "failed"
         (request,) = provider.seen
         assert f"Bearer {CANARY}".encode() in request, "the right key was sent"
     assert [text for text in seen if CANARY in text] == []
@@ -62,15 +62,17 @@ async def test_an_echoed_key_reaches_nobody(tmp_path: Path) -> None:
 async def test_a_key_that_comes_in_pieces_is_seen_by_nobody(tmp_path: Path) -> None:
     """Not even while it comes: the page, the events, the bytes and the stream are looked at."""
     kinds = ("content", "reasoning", "refusal", "arguments")
-    with run_server(tmp_path / "a.db", OPENAI_API_KEY=CANARY) as one:
-        async with one.client() as client:
+    with run_server(tmp_path / "a.db", OPENAI_API_KEY=CANARY) as running_server:
+        async with running_server.client() as client:
             seen = {kind: await _in_pieces(client, kind) for kind in kinds}
     done = run_command("verify", "--db", str(tmp_path / "a.db"), cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    for kind, told in seen.items():
-        text = "".join("".join(re.findall(r'"text": ?"((?:[^"\\]|\\.)*)"', part)) for part in told)
+    for kind, outputs in seen.items():
+        text = "".join(
+            "".join(re.findall(r'"text": ?"((?:[^"\\]|\\.)*)"', part)) for part in outputs
+        )
         for piece in (CANARY[4:], CANARY[:5]):
-            assert piece not in text + str(told), kind
+            assert piece not in text + str(outputs), kind
     for file in tmp_path.rglob("*.db*"):
         assert CANARY[4:].encode() not in file.read_bytes(), file.name
         assert CANARY[:4].encode() not in file.read_bytes(), file.name
@@ -81,11 +83,11 @@ async def _in_pieces(client: httpx.AsyncClient, kind: str) -> list[str]:
     go_on = asyncio.Event()
 
     def delta(text: str) -> bytes:
-        said: dict[str, object] = {kind: text}
+        answer: dict[str, object] = {kind: text}
         if kind == "arguments":
             call = {"index": 0, "id": "c1", "function": {"name": "f", "arguments": text}}
-            said = {"tool_calls": [call]}
-        value = {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": said}]}
+            answer = {"tool_calls": [call]}
+        value = {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": answer}]}
         return f"data: {json.dumps(value)}\n\n".encode()
 
     async def speak(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -105,8 +107,8 @@ async def _in_pieces(client: httpx.AsyncClient, kind: str) -> list[str]:
     async with serving(speak) as provider:
         asked = {"protocol": "openai_chat", "base_url": provider.url, "model": "m"}
         asked |= {"key_name": "OPENAI_API_KEY"}
-        made = (await client.post("/sessions", json=asked)).json()
-        here = f"/sessions/{made['id']}"
+        result = (await client.post("/sessions", json=asked)).json()
+        here = f"/sessions/{result['id']}"
         await client.post(here + "/prompts", json={"text": "hello"})
         async with asyncio.timeout(30), client.stream("GET", here + "/stream") as stream:
             async for message in messages(stream):
@@ -118,7 +120,7 @@ async def _in_pieces(client: httpx.AsyncClient, kind: str) -> list[str]:
                     go_on.set()
                 if "over7there" in seen[-1]:
                     break
-        await wait_for_session(client, made["id"])
+        await wait_for_session(client, result["id"])
         for path in ("", "/events", "/replay", "/recordings/1", "/export?as=har"):
             answer = await client.get(here + path, headers={"accept": "text/html"})
             assert answer.status_code == 200
@@ -129,25 +131,25 @@ async def _in_pieces(client: httpx.AsyncClient, kind: str) -> list[str]:
 async def test_a_key_goes_to_a_moved_vendor_once_a_person_says_so(tmp_path: Path) -> None:
     page = {"accept": "text/html"}
     async with serving(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n") as provider:
-        with run_server(tmp_path / "a.db", OPENAI_BASE_URL=provider.url) as one:
-            async with one.client() as client:
+        with run_server(tmp_path / "a.db", OPENAI_BASE_URL=provider.url) as running_server:
+            async with running_server.client() as client:
                 pasted = {"name": "OPENAI_API_KEY", "value": CANARY}
                 assert (await client.post("/keys", json=pasted)).status_code == 200
-                made = (await client.post("/sessions", json={"profile": "openai"})).json()
-                here = f"/sessions/{made['id']}"
+                result = (await client.post("/sessions", json={"profile": "openai"})).json()
+                here = f"/sessions/{result['id']}"
                 await client.post(here + "/prompts", json={"text": "hello"})
-                assert (await wait_for_session(client, made["id"]))["state"] == "failed"
+                assert (await wait_for_session(client, result["id"]))["state"] == "failed"
                 assert provider.seen == []
                 offer = f"Send OPENAI_API_KEY to {provider.url}"
                 assert offer in (await client.get(here, headers=page)).text
                 asked = {"name": "HOME", "base_url": provider.url}
                 assert (await client.post("/keys", json=asked)).status_code == 422
-                form = {"name": "OPENAI_API_KEY", "base_url": provider.url, "session": made["id"]}
+                form = {"name": "OPENAI_API_KEY", "base_url": provider.url, "session": result["id"]}
                 answer = await client.post("/keys", data=form, headers=page)
                 assert (answer.status_code, answer.headers["location"]) == (303, here)
                 assert offer not in (await client.get(here, headers=page)).text
                 assert (await client.post(here + "/retry")).status_code == 200
-                await wait_for_session(client, made["id"])
+                await wait_for_session(client, result["id"])
         (request,) = provider.seen
         assert f"Bearer {CANARY}".encode() in request
     for file in tmp_path.iterdir():

@@ -41,14 +41,14 @@ async def test_a_change_of_settings_draws_setup_anew(engine: Engine) -> None:
 
 
 async def test_profiles_stand_in_groups() -> None:
-    local = next(one.profile for one in SHIPPED.values() if one.local)
+    local = next(value.profile for value in SHIPPED.values() if value.local)
     keyed = Profile("mine", "openai_chat", "https://api.example/v1", "SOME_KEY")
     free = Profile("free", "openai_chat", "https://free.example/v1")
     simulator = Profile("simulator", "anthropic", "sim:")
     here = Profile("here", "openai_chat", "http://localhost:9999/v1")
     nowhere = Profile("nowhere", "openai_chat", "")
     rows = [simulator, keyed, local, free, here, nowhere]
-    keys = {one.name: one is not keyed for one in rows}
+    keys = {row.name: row is not keyed for row in rows}
     assert grouped(rows, keys) == [
         ("Ready", [free]),
         ("Simulator", [simulator]),

@@ -40,14 +40,14 @@ def made(engine: Engine) -> tuple[ASGIApp, Site]:
 
 
 async def asked(app: ASGIApp, method: str, path: str, kind: tuple[str, str]) -> tuple[int, str]:
-    told = await call(app, scope_of(method, path, [("host", HERE), BEARER, kind]))
-    return told.status, told.body.decode()
+    output = await call(app, scope_of(method, path, [("host", HERE), BEARER, kind]))
+    return output.status, output.body.decode()
 
 
-async def until_said(frames: AsyncIterator[str], said: bool) -> None:
+async def until_said(frames: AsyncIterator[str], flag: bool) -> None:
     """Until the page that is fed with `frames` shows the banner, or shows it no more."""
     async for frame in frames:
-        if 'hx-target="#store"' in frame and (SAID in frame) is said:
+        if 'hx-target="#store"' in frame and (SAID in frame) is flag:
             return
 
 
@@ -71,9 +71,9 @@ async def test_every_page_says_it_and_stop_is_obeyed(
         assert html.count(SAID) == 1, path
         assert joined_tags(html).count('<div id="stream"') == 1, path
     status, text = await asked(app, "GET", "/store", JSON)
-    told = json.loads(text)
-    assert (status, told["copy"], told["unsaved"] > 0) == (200, False, True)
-    assert "full" in told["trouble"]
+    output = json.loads(text)
+    assert (status, output["copy"], output["unsaved"] > 0) == (200, False, True)
+    assert "full" in output["trouble"]
     status, text = await asked(app, "POST", f"/sessions/{other}/pin", JSON)
     assert (status, "full" in text) == (503, True)
     assert (await asked(app, "POST", f"/sessions/{session_id}/stop", JSON))[0] == 200
@@ -105,17 +105,17 @@ async def test_a_disk_that_is_nearly_full_keeps_the_banner_until_writes_have_wor
         return html.partition('role="alert">')[2].partition("</div>")[0]
 
     disk = FullDisk(engine, monkeypatch)
-    said = set()
+    lines = set()
     for _ in range(3):
         disk.on = True
         status, _ = await asked(app, "POST", f"/sessions/{session_id}/pin", JSON)
         assert status == 503
-        said.add(await banner())
+        lines.add(await banner())
         await disk.lifted()
         now += CALM_S - 0.1
-        said.add(await banner())
-    assert all("the disk is full" in one for one in said)
-    assert len(said) == 2  # once it says that something was saved, it goes on saying that
+        lines.add(await banner())
+    assert all("the disk is full" in item for item in lines)
+    assert len(lines) == 2  # once it says that something was saved, it goes on saying that
     now += 0.2
     assert await banner() == ""
     site.close()

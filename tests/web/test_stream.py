@@ -44,11 +44,11 @@ def test_no_text_makes_a_message_of_its_own(data: str, lines: list[str]) -> None
 def frame_of(sent: str) -> PageFrame:
     """The step that a browser makes of what was sent at once."""
     html, grow = "", []
-    for one in sent.split("\n\n"):
-        data = "\n".join(x.removeprefix("data: ") for x in one.split("\n") if x[:6] == "data: ")
-        if one.startswith("event: grow"):
+    for text in sent.split("\n\n"):
+        data = "\n".join(x.removeprefix("data: ") for x in text.split("\n") if x[:6] == "data: ")
+        if text.startswith("event: grow"):
             grow += json.loads(data)
-        elif one:
+        elif text:
             html += data
     return PageFrame(html, [tuple(item) for item in grow])
 
@@ -95,7 +95,7 @@ async def test_only_the_last_message_of_a_step_carries_its_cursor(engine: Engine
     await engine.runner.prompt(session_id, "[[fault:stall-after-6]] hello")
     await wait_for_event(engine, session_id, PartDelta)
     log = await engine.log.events(session_id)
-    started = next(one.seq for one in log if isinstance(one.event, PartStarted))
+    started = next(logged.seq for logged in log if isinstance(logged.event, PartStarted))
     cursor = Cursor(-1, started, by_seq=True)
     sent = await _next(Site(engine, ENV), session_id, cursor, slow=True)
     grow, html = sent.split("\n\n")[:-1]
@@ -242,11 +242,11 @@ async def test_a_page_hears_of_bytes_that_leave_nothing_on_it(
         await engine.sessions.append(live, [], chunks=[ping])
     assert await _next(site, session_id, cursor, slow=False) == ""
     assert cursor.behind
-    told = re.fullmatch(
+    match = re.fullmatch(
         r"event: heard\ndata: 1 (\d+)\n\n", await _next(site, session_id, cursor, slow=True)
     )
-    assert told is not None
-    assert int(told[1]) == 90
+    assert match is not None
+    assert int(match[1]) == 90
     await engine.runner.stop(session_id)
     assert "heard" not in await _next(site, session_id, cursor, slow=True)
 

@@ -64,26 +64,26 @@ def as_nobody() -> dict[str, Any]:
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder of a user without rights, where every user can get to."""
-    made = Path(tempfile.mkdtemp())
+    path = Path(tempfile.mkdtemp())
     if os.geteuid() == 0:
-        os.chown(made, NOBODY, NOBODY)
-    yield made
-    shutil.rmtree(made)
+        os.chown(path, NOBODY, NOBODY)
+    yield path
+    shutil.rmtree(path)
 
 
 def interpreter() -> str:
     """A Python that this user may start, and that can read this program."""
-    for one in (sys.executable, "/usr/bin/python3"):
+    for text in (sys.executable, "/usr/bin/python3"):
         path = str(ROOT / "app")
         code = (
             f"import sys; sys.path.insert(0, {path!r}); import playground.executors.workspace.shell"
         )
         try:
-            done = subprocess.run([one, "-B", "-c", code], capture_output=True, **as_nobody())
+            done = subprocess.run([text, "-B", "-c", code], capture_output=True, **as_nobody())
         except OSError:
             continue
         if done.returncode == 0:
-            return one
+            return text
     pytest.skip("no Python here that a user without rights may start")
 
 
@@ -97,13 +97,13 @@ def told(folder: Path, *commands: tuple[str, str, bool], nobody: bool = True) ->
 
 
 def processes(mark: str) -> int:
-    found = 0
+    count = 0
     for entry in Path("/proc").iterdir():
         try:
-            found += entry.name.isdigit() and mark.encode() in (entry / "cmdline").read_bytes()
+            count += entry.name.isdigit() and mark.encode() in (entry / "cmdline").read_bytes()
         except OSError:
             continue
-    return found
+    return count
 
 
 @pytest.mark.slow

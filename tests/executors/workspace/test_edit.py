@@ -14,7 +14,7 @@ LINES = st.lists(st.sampled_from(["a", "b", "c", "", "-x", "+y", "@@"]), max_siz
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "output"),
     [
         ("a\nb\nc", "a\nB\nc", "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c"),
         ("", "new", "@@ -1,1 +1,1 @@\n-\n+new"),
@@ -23,22 +23,22 @@ LINES = st.lists(st.sampled_from(["a", "b", "c", "", "-x", "+y", "@@"]), max_siz
         ("x\n" * 1000, "y\n" * 1000, "@@ from line 1 on: 1,000 lines became 1,000 @@"),
     ],
 )
-def test_diff(before: str, after: str, told: str) -> None:
-    assert diff(before, after) == told
+def test_diff(before: str, after: str, output: str) -> None:
+    assert diff(before, after) == output
 
 
 def test_a_long_diff_is_cut() -> None:
-    told = diff("a", "\n".join("x" * 100 for _ in range(300)))
-    assert told.endswith("… (the diff is longer)")
-    assert len(told) < MAX_DIFF + 100
+    output = diff("a", "\n".join("x" * 100 for _ in range(300)))
+    assert output.endswith("… (the diff is longer)")
+    assert len(output) < MAX_DIFF + 100
 
 
 @given(LINES, LINES)
 def test_it_is_the_diff_that_everybody_knows(old: list[str], new: list[str]) -> None:
     """Patched in, the new text comes out, as with difflib's own."""
-    told = diff("\n".join(old), "\n".join(new)).split("\n")
+    outputs = diff("\n".join(old), "\n".join(new)).split("\n")
     old, new = "\n".join(old).split("\n"), "\n".join(new).split("\n")
-    assert patched(old, told) == new
+    assert patched(old, outputs) == new
     if old != new:
         assert patched(old, list(difflib.unified_diff(old, new, lineterm=""))[2:]) == new
 

@@ -72,10 +72,10 @@ ANSWERS: Mapping[str, tuple[str, bytes]] = {
 
 @asynccontextmanager
 async def site() -> AsyncIterator[tuple[Site, str]]:
-    one = Site(ANSWERS)
-    server = await asyncio.start_server(one.serve, "127.0.0.1", 0)
+    site = Site(ANSWERS)
+    server = await asyncio.start_server(site.serve, "127.0.0.1", 0)
     try:
-        yield one, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield site, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
         await server.wait_closed()
@@ -92,7 +92,7 @@ async def test_what_is_no_page(tmp_path: Path) -> None:
     working = Working(tmp_path)
     async with site() as (_, url):
         image = await working.call("fetch_url", url=url + "/image")
-        assert [one.type for one in image.content] == ["text", "image"]
+        assert [content.type for content in image.content] == ["text", "image"]
         assert await working.code("fetch_url", url=url + "/binary") == "E9"
         assert await working.code("fetch_url", url=url + "/huge") == "E14"
         large = await working.text("fetch_url", url=url + "/large")
@@ -105,29 +105,29 @@ async def test_what_is_no_page(tmp_path: Path) -> None:
     ("path", "target"), [("/away", "https://elsewhere.example/x"), ("/near", "/page")]
 )
 async def test_redirects_are_told_and_not_followed(tmp_path: Path, path: str, target: str) -> None:
-    async with site() as (one, url):
+    async with site() as (item, url):
         result = await Working(tmp_path).call("fetch_url", url=url + path)
         assert result.is_error
         assert f"leads to {target if 'https' in target else url + target};" in result.text
-        assert one.asked == [path]
+        assert item.asked == [path]
 
 
 async def test_kept_for_fifteen_minutes_by_session(tmp_path: Path) -> None:
     working = Working(tmp_path)
-    async with site() as (one, url):
+    async with site() as (item, url):
         for at_s in (0.0, KEPT_S - 1):
             working.at_s = at_s
             await working.text("fetch_url", url=url + "/json")
-        assert one.asked == ["/json"]
+        assert item.asked == ["/json"]
         working.at_s = KEPT_S + 1
         await working.text("fetch_url", url=url + "/json")
-        assert one.asked == ["/json"] * 2
+        assert item.asked == ["/json"] * 2
         await working.executors.forget("s")
         await working.text("fetch_url", url=url + "/json")
-        assert one.asked == ["/json"] * 3
+        assert item.asked == ["/json"] * 3
         for _ in range(2):  # an error is not kept
             await working.call("fetch_url", url=url + "/absent")
-        assert one.asked[3:] == ["/absent"] * 2
+        assert item.asked[3:] == ["/absent"] * 2
 
 
 async def test_no_more_than_a_few_pages_are_kept(
@@ -135,10 +135,10 @@ async def test_no_more_than_a_few_pages_are_kept(
 ) -> None:
     monkeypatch.setattr(fetch, "MOST_KEPT", 1)
     working = Working(tmp_path)
-    async with site() as (one, url):
+    async with site() as (item, url):
         for path in ("/json", "/latin", "/json", "/json"):
             await working.text("fetch_url", url=url + path)
-        assert one.asked == ["/json", "/latin", "/json"]
+        assert item.asked == ["/json", "/latin", "/json"]
 
 
 @pytest.mark.parametrize(

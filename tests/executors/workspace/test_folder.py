@@ -26,9 +26,9 @@ def folder(tmp_path: Path) -> Folder:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret").write_bytes(SECRET)
-    made = Folder(tmp_path / "files" / "s")
-    made.make()
-    return made
+    folder = Folder(tmp_path / "files" / "s")
+    folder.make()
+    return folder
 
 
 def outside(folder: Folder) -> Path:
@@ -111,8 +111,8 @@ def test_a_walk_tells_links_and_does_not_follow_them(folder: Folder) -> None:
     os.mkfifo(folder.root / "pipe")
     (folder.root / "b").mkdir()
     (folder.root / "b" / "c").write_bytes(b"12")
-    found = [(entry.path, entry.kind) for entry in folder.walk()]
-    assert found == [("b", "folder"), ("b/c", "file"), ("link", "link"), ("pipe", "other")]
+    matches = [(entry.path, entry.kind) for entry in folder.walk()]
+    assert matches == [("b", "folder"), ("b/c", "file"), ("link", "link"), ("pipe", "other")]
     assert [entry.path for entry in folder.walk("b")] == ["b/c"]
     assert code(lambda: list(folder.walk("link"))) == "E5"
 

@@ -38,7 +38,7 @@ def test_undo_and_undo_of_undo(history: History) -> None:
     assert text(history) == "one"
     history.undo(3, 7)
     assert text(history) == "two"
-    changes = [(one.number, one.by, one.undone) for one in history.changes]
+    changes = [(change.number, change.by, change.undone) for change in history.changes]
     assert changes == [
         (1, "1.0", False),
         (2, "1.0", True),
@@ -87,12 +87,12 @@ def test_it_lies_beside_the_folder_for_this_user_alone(history: History) -> None
 def test_the_oldest_are_forgotten(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_CHANGES", 3)
     written(history, *(f"text {place}".encode() for place in range(6)))
-    assert [one.number for one in history.changes] == [4, 5, 6]
+    assert [change.number for change in history.changes] == [4, 5, 6]
     place = history.files.root.with_name("s.history")
     assert len(list(place.iterdir())) == 1 + 4  # the index, and what three changes need
     monkeypatch.setattr(module, "MOST_BYTES", 10)
     written(history, b"more")
-    assert [one.number for one in history.changes] == [7]
+    assert [change.number for change in history.changes] == [7]
     history.undo(7, 9)
     assert text(history) == "text 5"
 

@@ -37,7 +37,7 @@ CODE = {
 
 
 @pytest.mark.parametrize(
-    ("text", "offset", "limit", "told"),
+    ("text", "offset", "limit", "output"),
     [
         ("a\nb\n", 1, 10, "     1→a\n     2→b"),
         ("a\nb", 2, 10, "     2→b"),
@@ -49,14 +49,14 @@ CODE = {
         ("x" * 2_003, 1, 1, "     1→" + "x" * 2_000 + "… (3 more characters in this line)"),
     ],
 )
-def test_numbered(text: str, offset: int, limit: int, told: str) -> None:
-    assert number_lines(text, offset, limit) == told
+def test_numbered(text: str, offset: int, limit: int, output: str) -> None:
+    assert number_lines(text, offset, limit) == output
 
 
 def test_a_large_text_is_cut_at_a_line() -> None:
-    told = number_lines("\n".join("y" * 1_000 for _ in range(1_000)))
-    assert len(told) < files.MAX_TEXT + 3_000
-    assert told.endswith("more lines; continue with offset 200.)")
+    output = number_lines("\n".join("y" * 1_000 for _ in range(1_000)))
+    assert len(output) < files.MAX_TEXT + 3_000
+    assert output.endswith("more lines; continue with offset 200.)")
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def notebook(*cells: dict[str, Any]) -> bytes:
 
 
 def test_notebook() -> None:
-    told = render_file(
+    result = render_file(
         "a.ipynb", notebook({"cell_type": "markdown", "source": "# Hi"}, CODE), 1, 9, MOST
     )
-    first, picture, last = told.content
+    first, picture, last = result.content
     assert first.text == (
         "--- cell 1, markdown ---\n# Hi\n--- cell 2, code ---\nx = 1\nx\n--- output ---\nhello\n\n"
         "--- output ---\n1"
@@ -98,9 +98,9 @@ def test_notebook() -> None:
 
 def test_a_notebook_that_is_too_large_is_cut() -> None:
     large = {"cell_type": "code", "source": "y" * 5_000, "outputs": []}
-    told = render_file("a.ipynb", notebook(CODE, large), 1, 9, 5_000)
-    assert told.content[-1].text == "(The rest of the notebook is too large to be shown.)"
-    assert sum(len(one.text) + len(one.data) for one in told.content) < 5_000
+    result = render_file("a.ipynb", notebook(CODE, large), 1, 9, 5_000)
+    assert result.content[-1].text == "(The rest of the notebook is too large to be shown.)"
+    assert sum(len(content.text) + len(content.data) for content in result.content) < 5_000
 
 
 @pytest.mark.parametrize(
@@ -180,13 +180,13 @@ async def test_pdf(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_a_pdf_that_cannot_be_read(tmp_path: Path) -> None:
-    for data, said in (
+    for data, message in (
         (pdf("secret", password="x"), "is encrypted"),
         (pdf("first")[:300], "E9"),
         (b"%PDF-1.4\n" + b"1 0 obj<</Length 99>>stream\n" * 99, "E9"),
     ):
         text, bad = await told(tmp_path, data)
-        assert (bad, said in text, "secret" in text.replace("E9", "")) == (True, True, False)
+        assert (bad, message in text, "secret" in text.replace("E9", "")) == (True, True, False)
 
 
 async def test_a_pdf_that_never_ends_is_ended(

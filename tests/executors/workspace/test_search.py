@@ -34,12 +34,12 @@ FOUND: list[tuple[dict[str, Any], str]] = [
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    made = Folder(tmp_path / "s")
-    made.write("a.py", b"import os\ndef one():\n    pass\n\ndef two():\n    pass\n")
-    made.write("src/b.py", b"def three(): ...\n")
-    made.write("src/deep/c.md", b"# def\n")
-    made.write("bytes", b"def \xff")
-    return made
+    folder = Folder(tmp_path / "s")
+    folder.write("a.py", b"import os\ndef one():\n    pass\n\ndef two():\n    pass\n")
+    folder.write("src/b.py", b"def three(): ...\n")
+    folder.write("src/deep/c.md", b"# def\n")
+    folder.write("bytes", b"def \xff")
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_listed(folder: Folder) -> None:
 
 @pytest.mark.parametrize(("search", "text"), FOUND)
 def test_searched(folder: Folder, search: dict[str, Any], text: str) -> None:
-    found = search_files(folder, FileSearch(**search))
-    assert found == text or found.startswith(text + "\n(1 files")
+    match = search_files(folder, FileSearch(**search))
+    assert match == text or match.startswith(text + "\n(1 files")
 
 
 def test_no_pattern_backtracks(folder: Folder) -> None:

@@ -43,7 +43,7 @@ async def boxed(working: Working, command: str) -> str:
 
 @pytest.mark.parametrize("opened", rest_slow([True, False]))
 @pytest.mark.parametrize(
-    ("command", "said", "bad"),
+    ("command", "message", "bad"),
     [
         ("echo one; echo two >&2", "one\ntwo\n[exit code 0, ", False),
         ("exit 3", "[exit code 3, ", True),
@@ -54,12 +54,14 @@ async def boxed(working: Working, command: str) -> str:
         ("printf '\\377'", "\ufffd\n[exit code 0, ", False),
     ],
 )
-async def test_result(working: Working, command: str, said: str, bad: bool, opened: bool) -> None:
+async def test_result(
+    working: Working, command: str, message: str, bad: bool, opened: bool
+) -> None:
     if not opened and (missing := await working.workspace.sandbox()):
         pytest.skip(f"no sandbox here: {missing}")
     run = working.open_shell(command) if opened else working.call("run_shell", command=command)
     result = await run
-    assert said in result.text
+    assert message in result.text
     assert (result.is_error, "without the sandbox" in result.text) == (bad, opened)
 
 
@@ -70,11 +72,13 @@ async def test_the_sandbox_shows_the_folder_and_a_system_to_read(working: Workin
     assert await boxed(working, "echo mine > a; cat a") == "mine"
     assert (working.folder / "a").read_text() == "mine\n"
     paths = (outside, Path(__file__), "/root", "/home", "/var")
-    told = await boxed(working, "; ".join(f"cat '{path}'" for path in paths))
-    assert ["No such file" in line for line in told.splitlines()] == [True] * len(paths), told
+    output = await boxed(working, "; ".join(f"cat '{path}'" for path in paths))
+    assert ["No such file" in line for line in output.splitlines()] == [True] * len(paths), output
     places = ("/", "/usr", "/etc", "/bin", "/proc/sys/kernel")
-    told = await boxed(working, "; ".join(f"touch '{one}/mine' && echo made" for one in places))
-    assert "made" not in told
+    output = await boxed(
+        working, "; ".join(f"touch '{place}/mine' && echo made" for place in places)
+    )
+    assert "made" not in output
     assert not Path("/usr/mine").exists()
     await boxed(working, f"touch '{working.folder.parent}/mine'")  # in its own /tmp, if at all
     assert not (working.folder.parent / "mine").exists()
@@ -89,8 +93,8 @@ async def test_the_sandbox_has_no_network_and_no_neighbours(working: Working) ->
         listening.listen()
         port = listening.getsockname()[1]
         code = f"import socket; socket.create_connection(('127.0.0.1', {port}), 2)"
-        told = await boxed(working, f'/usr/bin/python3 -c "{code}" 2>&1 || echo refused')
-        assert told.endswith("refused")
+        output = await boxed(working, f'/usr/bin/python3 -c "{code}" 2>&1 || echo refused')
+        assert output.endswith("refused")
     assert await boxed(working, "grep -c eth /proc/self/net/dev") == "0"
     assert str(os.getpid()) not in (await boxed(working, "ls /proc")).split()
     assert await boxed(working, f"kill -0 {os.getpid()} 2>/dev/null && echo there") == ""
@@ -106,12 +110,12 @@ async def test_the_sandbox_cannot_be_left(working: Working) -> None:
         "nsenter -t 1 -m true",
         "false",
     )
-    told = await boxed(
+    output = await boxed(
         working, "\n".join(f"{trick} 2>/dev/null || echo 'no {trick}'" for trick in tricks)
     )
-    assert told.splitlines() == [f"no {trick}" for trick in tricks]
-    told = await boxed(working, "grep -e CapBnd -e NoNewPrivs /proc/self/status")
-    assert told == "CapBnd:\t0000000000000000\nNoNewPrivs:\t1"
+    assert output.splitlines() == [f"no {trick}" for trick in tricks]
+    output = await boxed(working, "grep -e CapBnd -e NoNewPrivs /proc/self/status")
+    assert output == "CapBnd:\t0000000000000000\nNoNewPrivs:\t1"
 
 
 async def test_links_made_by_a_command_lead_the_file_tools_nowhere(working: Working) -> None:
@@ -130,9 +134,9 @@ async def test_keys_are_not_in_the_environment(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "canary-7777")
     monkeypatch.setenv("LD_PRELOAD_X", "canary-7777")
-    told = await working.open_shell("env; cat /proc/self/environ; cat /proc/$PPID/environ")
-    assert "canary" not in told.text
-    assert "PATH=" in told.text
+    result = await working.open_shell("env; cat /proc/self/environ; cat /proc/$PPID/environ")
+    assert "canary" not in result.text
+    assert "PATH=" in result.text
 
 
 @pytest.mark.parametrize("opened", [True, False])
@@ -141,8 +145,8 @@ async def test_what_is_left_running_ends_with_it(working: Working, opened: bool)
     command = (
         f"setsid sleep {mark} & (setsid sleep {mark} &) ; nohup sleep {mark} >/dev/null & echo ok"
     )
-    told = await working.open_shell(command) if opened else None
-    if told is None:
+    result = await working.open_shell(command) if opened else None
+    if result is None:
         assert await boxed(working, command) == "ok"
     assert alive(f"sleep\0{mark}") == []
 
@@ -208,8 +212,8 @@ def test_output_counts_what_it_drops() -> None:
 
 
 async def test_limits_against_accidents(working: Working) -> None:
-    told = await working.open_shell("ulimit -f; ulimit -n; ulimit -c; ulimit -v")
-    assert told.text.split("\n")[:4] == ["524288", "1024", "0", str(4 << 20)]
+    result = await working.open_shell("ulimit -f; ulimit -n; ulimit -c; ulimit -v")
+    assert result.text.split("\n")[:4] == ["524288", "1024", "0", str(4 << 20)]
     assert (await working.open_shell("head -c 300000000 /dev/zero > big")).is_error
 
 
@@ -218,8 +222,12 @@ async def test_limits_against_accidents(working: Working) -> None:
 
 async def checked(working: Working, command: str) -> tuple[str, list[str], bool]:
     arguments = json.dumps({"command": command})
-    one = await working.executors.checked("s", TOOLS["run_shell"], arguments)
-    return one.code, [problem.kind for problem in one.problems], one.parallel_safe
+    call_check = await working.executors.checked("s", TOOLS["run_shell"], arguments)
+    return (
+        call_check.code,
+        [problem.kind for problem in call_check.problems],
+        call_check.parallel_safe,
+    )
 
 
 async def test_where_there_is_no_sandbox_it_says_so_and_always_asks(
@@ -231,8 +239,8 @@ async def test_where_there_is_no_sandbox_it_says_so_and_always_asks(
     monkeypatch.setattr(shell, "sandbox", none)
     assert await checked(working, "rm x") == (OPEN, ["caution"], False)
     arguments = json.dumps({"command": "rm x"})
-    one = await working.executors.checked("s", TOOLS["run_shell"], arguments)
-    assert "no sandbox (namespaces are switched off)" in one.problems[0].message
+    call_check = await working.executors.checked("s", TOOLS["run_shell"], arguments)
+    assert "no sandbox (namespaces are switched off)" in call_check.problems[0].message
     # What was decided is what runs: without a sandbox only where the card said so.
     result = await working.run(working.invocation("run_shell", {"command": "echo x"}, code=OPEN))
     assert ", without the sandbox]" in result.text

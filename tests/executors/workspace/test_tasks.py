@@ -73,7 +73,7 @@ async def test_in_the_sandbox_too(working: Working) -> None:
     assert alive(f"sleep\0{mark}") == []
 
 
-@pytest.mark.parametrize(("by", "end", "how"), ENDS, ids=[one[0] for one in ENDS])
+@pytest.mark.parametrize(("by", "end", "how"), ENDS, ids=[end[0] for end in ENDS])
 async def test_ended_by(working: Working, by: str, end: Any, how: str) -> None:
     mark = f"93{os.getpid()}"
     command = f"trap '' TERM; setsid sleep {mark} & sleep {mark}"
@@ -123,10 +123,10 @@ async def test_cancelled_while_it_begins(working: Working) -> None:
     """The call is cancelled before the task is written down: it is ended, and so is its story."""
     mark = f"92{os.getpid()}"
     waiting = asyncio.Event()
-    told: list[Event] = []
+    lines: list[Event] = []
 
     async def tell(session: str, event: Event) -> None:
-        told.append(event)
+        lines.append(event)
         if isinstance(event, TaskStarted):
             waiting.set()
             await asyncio.Event().wait()
@@ -140,4 +140,4 @@ async def test_cancelled_while_it_begins(working: Working) -> None:
         with pytest.raises(asyncio.CancelledError):
             await call
     assert alive(f"sleep\0{mark}") == []
-    assert [type(event) for event in told] == [TaskStarted, TaskEnded]
+    assert [type(event) for event in lines] == [TaskStarted, TaskEnded]

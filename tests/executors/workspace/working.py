@@ -88,12 +88,12 @@ class Working:
 
 def alive(mark: str) -> list[int]:
     """The processes that have `mark` in their command line, but for this one."""
-    found = []
+    results = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
                 if mark.encode() in (entry / "cmdline").read_bytes():
-                    found.append(int(entry.name))
+                    results.append(int(entry.name))
             except OSError:
                 continue
-    return found
+    return results

@@ -43,37 +43,37 @@ class Clocked(Asked):
         self.app, self.site = make_app(engine, token=TOKEN, port=lambda: PORT, simulator=_nothing)
 
     async def page(self, path: str = "/agents") -> str:
-        told = await self.get(path, PAGE)
-        assert told.status == 200
-        return told.body.decode()
+        output = await self.get(path, PAGE)
+        assert output.status == 200
+        return output.body.decode()
 
     async def json(self, path: str, body: Any = None) -> Any:
-        told = await (self.get(path, JSON) if body is None else self.post(path, body, JSON))
-        assert told.status in (200, 201), told.body
-        return json.loads(told.body)
+        output = await (self.get(path, JSON) if body is None else self.post(path, body, JSON))
+        assert output.status in (200, 201), output.body
+        return json.loads(output.body)
 
 
 async def test_a_tap_by_its_api(engine: Engine) -> None:
     asked = Clocked(engine)
     given = {"upstream": "simulator", "title": "T", "stop_at": "calls", "agent": "claude"}
-    told = await asked.post("/taps", given, JSON)
-    made = json.loads(told.body)
-    assert (told.status, set(made)) == (201, {"id", "secret", "urls"})
-    door = f"http://{HERE}/tap/{made['secret']}"
-    assert made["urls"] == {
+    output = await asked.post("/taps", given, JSON)
+    result = json.loads(output.body)
+    assert (output.status, set(result)) == (201, {"id", "secret", "urls"})
+    door = f"http://{HERE}/tap/{result['secret']}"
+    assert result["urls"] == {
         "anthropic": f"{door}/anthropic",
         "openai": f"{door}/openai/v1",
         "gemini": f"{door}/gemini",
         "ollama": f"{door}/ollama",
     }
-    assert made["secret"] not in (await asked.page()) + json.dumps(await asked.json("/taps"))
+    assert result["secret"] not in (await asked.page()) + json.dumps(await asked.json("/taps"))
     (row,) = await asked.json("/taps")
     assert set(row) == MEMBERS
     assert {name: row[name] for name in given} == given
     assert (row["requests"], row["last_request_ms"], row["other_requests"]) == (0, None, [])
-    tap = await asked.site.taps.find(made["secret"])
+    tap = await asked.site.taps.find(result["secret"])
     assert tap is not None
-    assert tap.id == row["id"] == made["id"]
+    assert tap.id == row["id"] == result["id"]
 
     here = f"/taps/{tap.id}"
     for stop in ("unruled", "results", "errors", "nothing"):
@@ -83,7 +83,7 @@ async def test_a_tap_by_its_api(engine: Engine) -> None:
     revoked = await asked.json(f"{here}/revoke", {})
     assert revoked == {**changed, "revoked_ms": asked.now_ms}
     assert await asked.json(f"{here}/revoke", {}) == revoked
-    assert await asked.site.taps.find(made["secret"]) is None
+    assert await asked.site.taps.find(result["secret"]) is None
     assert (await asked.post(f"{here}/settings", {"stop_at": "calls"}, JSON)).status == 409
 
     least = await asked.json("/taps", {})  # nothing named: the simulator
@@ -100,13 +100,13 @@ async def test_what_is_wrong_makes_no_tap(engine: Engine) -> None:
         ({"stop_at": "everything"}, 422),
         ({"title": "x" * 201}, 422),
     ):
-        told = await asked.post("/taps", body, JSON)
-        assert (told.status, "error" in json.loads(told.body)) == (status, True), body
+        output = await asked.post("/taps", body, JSON)
+        assert (output.status, "error" in json.loads(output.body)) == (status, True), body
     for path in ("/taps/t9/settings", "/taps/t9/revoke"):
         assert (await asked.post(path, {"stop_at": "nothing"}, JSON)).status == 404
-    told = await asked.post("/taps", {"upstream": "nobody", "title": "<b>Mine"}, PAGE)
-    assert (told.status, b'value="&lt;b&gt;Mine"' in told.body) == (422, True)
-    assert b'role="alert">There is no profile' in told.body
+    output = await asked.post("/taps", {"upstream": "nobody", "title": "<b>Mine"}, PAGE)
+    assert (output.status, b'value="&lt;b&gt;Mine"' in output.body) == (422, True)
+    assert b'role="alert">There is no profile' in output.body
     assert await asked.json("/taps") == []
 
 
@@ -124,14 +124,14 @@ async def test_a_tap_by_the_form_shows_its_secret_once(engine: Engine) -> None:
     assert '<option value="groq"' not in joined_tags(
         empty
     )  # it has no key, and takes no vendor's login
-    told = await asked.post("/taps", {"upstream": "simulator", "title": "<i>"}, PAGE)
-    made = told.body.decode()
-    (secret,) = set(SECRET.findall(made))
+    output = await asked.post("/taps", {"upstream": "simulator", "title": "<i>"}, PAGE)
+    result = output.body.decode()
+    (secret,) = set(SECRET.findall(result))
     for door in ("anthropic", "openai/v1", "gemini", "ollama"):
-        assert f'data-copy="http://{HERE}/tap/{secret}/{door}"' in made
-    assert all(f">{row.title}</dt>" in made for row in BY_HAND)
-    assert "&lt;i&gt;" in made
-    assert (told.status, told.header("cache-control")) == (201, "no-store")
+        assert f'data-copy="http://{HERE}/tap/{secret}/{door}"' in result
+    assert all(f">{row.title}</dt>" in result for row in BY_HAND)
+    assert "&lt;i&gt;" in result
+    assert (output.status, output.header("cache-control")) == (201, "no-store")
     assert secret not in await asked.page()
     one_door = await asked.post("/taps", {"upstream": "gemini"}, PAGE)
     assert b"GOOGLE_GEMINI_BASE_URL=" in one_door.body
@@ -164,8 +164,8 @@ async def test_the_page_tells_what_a_tap_does(engine: Engine) -> None:
     taps.note_other(by_hand.id, "POST", b"/v1/messages", 400, asked.now_ms, unread=True)
     assert "Its body could not be read" in await asked.page()
 
-    told = await asked.post(f"/taps/{claude.id}/revoke", {"x": ""}, PAGE)
-    assert (told.status, told.header("location")) == (303, "/agents")
+    output = await asked.post(f"/taps/{claude.id}/revoke", {"x": ""}, PAGE)
+    assert (output.status, output.header("location")) == (303, "/agents")
     page = await asked.page()
     assert "1 revoked tap</summary>" in page
     assert f'action="/taps/{claude.id}/revoke"' not in page
@@ -213,9 +213,9 @@ async def test_only_an_agents_own_sessions_are_its_taps(engine: Engine) -> None:
     await import_session(engine, text)
 
     async def listed() -> list[str]:
-        found = re.findall(r'<a href="/sessions/(\w+)">', await asked.page())
-        assert await engine.log.tapped(tap.id, 5) == found
-        return found
+        results = re.findall(r'<a href="/sessions/(\w+)">', await asked.page())
+        assert await engine.log.tapped(tap.id, 5) == results
+        return results
 
     assert await listed() == [session_id]
     assert (await asked.post(f"/sessions/{session_id}/delete", {})).status == 200
@@ -225,7 +225,7 @@ async def test_only_an_agents_own_sessions_are_its_taps(engine: Engine) -> None:
     await engine.database.write([Statement("UPDATE sessions SET tap = ''", [()])])
     assert await listed() == []
     says: list[str] = []
-    await verify(engine.database, lambda found: says.append(found.says), mending=True)
+    await verify(engine.database, lambda difference: says.append(difference.says), mending=True)
     assert says == [f'the list has tap "", but the log has "{tap.id}"'] * 2  # the import, too
     assert await listed() == [session_id]
 
@@ -235,8 +235,8 @@ async def test_the_list_is_sent_again_where_it_has_changed(engine: Engine) -> No
     tap, _ = await asked.site.taps.create(agent="claude")
 
     async def address() -> str:
-        (found,) = re.findall(r'hx-get="(/agents/taps\?version=\w+)"', await asked.page())
-        return str(found)
+        (matches,) = re.findall(r'hx-get="(/agents/taps\?version=\w+)"', await asked.page())
+        return str(matches)
 
     here = await address()
     asked.now_ms += 1000

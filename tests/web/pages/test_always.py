@@ -24,21 +24,21 @@ HTMX = {"hx-request": "true", "accept": "text/html"}
 
 @pytest.fixture
 async def script(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
-    async with server.client() as made:
-        for listed in (await made.get("/rules")).json():  # none of another test
-            await made.post(f"/rules/{listed['id']}/delete")
-        yield made
+    async with server.client() as async_client:
+        for listed in (await async_client.get("/rules")).json():  # none of another test
+            await async_client.post(f"/rules/{listed['id']}/delete")
+        yield async_client
 
 
 async def waiting(script: httpx.AsyncClient, name: str) -> tuple[str, dict[str, Any]]:
     """A session with a call of the tool `name` that waits: its path, and the call."""
     (await script.post("/tools", json={**NOTE, "name": name})).raise_for_status()
-    made = await script.post("/sessions", json={"tools": [name], "tool_choice": "required"})
-    path = f"/sessions/{made.json()['id']}"
+    response = await script.post("/sessions", json={"tools": [name], "tool_choice": "required"})
+    path = f"/sessions/{response.json()['id']}"
     await script.post(f"{path}/prompts", json={"text": "Say something"})
-    told = await wait_for_session(script, made.json()["id"])
-    assert told["state"] == "waiting", told
-    return path, told["calls"][0]
+    output = await wait_for_session(script, response.json()["id"])
+    assert output["state"] == "waiting", output
+    return path, output["calls"][0]
 
 
 async def call_of(script: httpx.AsyncClient, path: str) -> dict[str, Any]:
@@ -69,8 +69,8 @@ async def test_the_rule_is_shown_then_written_and_decides_the_call(
     (rule,) = (await script.get(listed)).json()
     assert rule["id"] == answer.json()["rule"]["id"]
     assert (rule["proposed"], rule["bound"]) == (True, {f"note_{scope}": "same"})
-    told = (await script.get(f"{here}/rule")).json()["said"]
-    assert told.startswith("Rule 1 ")
+    output = (await script.get(f"{here}/rule")).json()["said"]
+    assert output.startswith("Rule 1 ")
     # Undo takes the rule away; what was decided stays.
     undone = await script.post(answer.json()["undo"])
     assert undone.status_code == 200
@@ -178,9 +178,9 @@ async def test_the_dock_of_an_open_page_says_what_runs_unasked(script: httpx.Asy
     rule = {"tool": "*", "action": "run", "read_only": True}
     with anyio.fail_after(20):
         async with script.stream("GET", stream, headers={"accept": "text/event-stream"}) as answer:
-            told = messages(answer)
-            assert "auto-run read-only tools" not in (await anext(told))["data"]
+            generator = messages(answer)
+            assert "auto-run read-only tools" not in (await anext(generator))["data"]
             (await script.post(f"{path}/rules", json=rule)).raise_for_status()
-            async for one in told:
-                if "auto-run read-only tools" in one["data"]:
+            async for data in generator:
+                if "auto-run read-only tools" in data["data"]:
                     break

@@ -34,32 +34,32 @@ Json = dict[str, Any]
 
 @pytest.fixture
 async def script(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
-    async with server.client() as made:
+    async with server.client() as async_client:
         for tool in (WEATHER, TYPED):
-            (await made.post("/tools", json=tool)).raise_for_status()
-        yield made
+            (await async_client.post("/tools", json=tool)).raise_for_status()
+        yield async_client
 
 
 @pytest.fixture
 async def page(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
-    async with server.page(**{"hx-request": "true"}) as made:
-        yield made
+    async with server.page(**{"hx-request": "true"}) as async_client:
+        yield async_client
 
 
 async def waiting(
     script: httpx.AsyncClient, prompt: str = THREE, tool: str = "weather_of", **more: Any
 ) -> tuple[str, list[Json]]:
     """A session whose calls wait: its address, and the calls."""
-    made = await script.post("/sessions", json={"tools": [tool], **more})
-    here = f"/sessions/{made.json()['id']}"
+    response = await script.post("/sessions", json={"tools": [tool], **more})
+    here = f"/sessions/{response.json()['id']}"
     await script.post(f"{here}/prompts", json={"text": prompt})
     return here, await settled(script, here, "waiting")
 
 
 async def settled(script: httpx.AsyncClient, here: str, state: str) -> list[Json]:
-    told = await wait_for_session(script, here.rpartition("/")[2])
-    assert told["state"] == state
-    calls: list[Json] = told["calls"]
+    output = await wait_for_session(script, here.rpartition("/")[2])
+    assert output["state"] == state
+    calls: list[Json] = output["calls"]
     return calls
 
 
@@ -68,29 +68,29 @@ async def test_past_results_are_listed_and_taken_whole(
 ) -> None:
     here, calls = await waiting(script)
     long = "x" * 5_000
-    said: list[Json] = [
+    lines: list[Json] = [
         {"text": long, "images": [DOT]},
         {"text": "<b>Not found.</b>", "is_error": True},
         {"text": '{"sky": "clear"}'},
     ]
     wishes = [
-        {"call": call["id"], "decision": "answer", "digest": call["digest"], **one}
-        for call, one in zip(calls, said, strict=True)
+        {"call": call["id"], "decision": "answer", "digest": call["digest"], **data}
+        for call, data in zip(calls, lines, strict=True)
     ]
-    told = (await script.post(f"{here}/decisions", json=wishes)).json()
-    assert [one["ok"] for one in told] == [True] * 3
+    output = (await script.post(f"{here}/decisions", json=wishes)).json()
+    assert [item["ok"] for item in output] == [True] * 3
     await settled(script, here, "idle")
 
     here, calls = await waiting(script, "The weather in Oslo?")
     at = f"{here}/calls/{calls[0]['id']}"
     listed = (await script.get(f"{at}/past")).json()["past"]
     past = listed[:3]  # the newest come first; behind them are those of other tests
-    assert [one["arguments"] for one in past] == [
+    assert [item["arguments"] for item in past] == [
         '{"city": "Madrid"}',
         '{"city": "Berlin"}',
         '{"city": "Rome"}',
     ]
-    assert [one["is_error"] for one in past] == [False, True, False]
+    assert [item["is_error"] for item in past] == [False, True, False]
     assert (past[2]["length"], len(past[2]["text"]), past[2]["images"]) == (5_000, 300, 1)
     whole = (await script.get(f"{at}/past", params={"one": past[2]["key"]})).json()
     assert whole == {"text": long, "form": None, "is_error": False, "images": [DOT]}
@@ -115,14 +115,14 @@ async def test_a_past_result_that_is_none_is_refused(
 async def test_a_draft_fits_and_another_number_is_another_one(script: httpx.AsyncClient) -> None:
     here, (call,) = await waiting(script, "ask", "ask_me", tool_choice="required")
     at = f"{here}/calls/{call['id']}"
-    made = (await script.post(f"{at}/draft", json={})).json()
-    assert made["made_from"] == "schema"
-    assert set(made["form"]) == {"text:/sky", "integer:/high"}
-    told = (await script.post(f"{at}/check", json={"text": made["text"]})).json()
-    assert told["fits"] is True
-    assert made == (await script.post(f"{at}/draft", json={"number": 0})).json()
+    result = (await script.post(f"{at}/draft", json={})).json()
+    assert result["made_from"] == "schema"
+    assert set(result["form"]) == {"text:/sky", "integer:/high"}
+    output = (await script.post(f"{at}/check", json={"text": result["text"]})).json()
+    assert output["fits"] is True
+    assert result == (await script.post(f"{at}/draft", json={"number": 0})).json()
     other = (await script.post(f"{at}/draft", data={"number": "1"})).json()
-    assert other["text"] != made["text"]
+    assert other["text"] != result["text"]
     for number in (-1, 1_000, "x", True, 1.5):
         answer = await script.post(f"{at}/draft", json={"number": number})
         assert answer.status_code == 422
@@ -130,7 +130,7 @@ async def test_a_draft_fits_and_another_number_is_another_one(script: httpx.Asyn
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "answer"),
     [
         ({"text": '{"sky": "clear"}'}, {"form": "json", "fits": False}),
         ({"text": '{"sky": "clear"}', "is_error": True}, {"form": "json", "fits": None}),
@@ -140,11 +140,11 @@ async def test_a_draft_fits_and_another_number_is_another_one(script: httpx.Asyn
     ],
 )
 async def test_what_is_typed_is_told_for_what_it_is(
-    script: httpx.AsyncClient, body: Json, told: Json
+    script: httpx.AsyncClient, body: Json, answer: Json
 ) -> None:
     here, (call,) = await waiting(script, "ask", "ask_me", tool_choice="required")
     got = (await script.post(f"{here}/calls/{call['id']}/check", json=body)).json()
-    assert {name: got[name] for name in told} == told
+    assert {name: got[name] for name in answer} == answer
     assert ("text" in got) == ("lay_out" in body)
     if got["fits"] is False and got["form"] == "json":
         assert 'The answer has no "high"' in got["says"]
@@ -159,7 +159,7 @@ async def test_one_answer_goes_to_the_calls_that_are_ticked(
     first, second, third = calls
     at = f"{here}/calls/{first['id']}"
     alike = (await script.get(f"{at}/like")).json()["like"]
-    assert [one["call"] for one in alike] == [second["id"], third["id"]]
+    assert [item["call"] for item in alike] == [second["id"], third["id"]]
     html = (await page.get(f"{at}/like")).text
     assert html.count('name="also"') == 2
     stale = f"{third['id']} {'0' * 64}"
@@ -175,8 +175,8 @@ async def test_one_answer_goes_to_the_calls_that_are_ticked(
     assert answer.status_code == 200
     assert f"{third['id']}: This card is out of date" in answer.text
     assert first["id"] + ":" not in answer.text
-    one, two, three = (await script.get(here)).json()["calls"]
-    for call in (one, two):
+    each, two, three = (await script.get(here)).json()["calls"]
+    for call in (each, two):
         assert [piece["type"] for piece in call["result"]["content"]] == ["text", "image"]
         assert call["result"]["content"][0]["text"] == "the\nsame"
     assert three["result"] is None
@@ -207,14 +207,14 @@ async def test_of_a_list_each_is_decided_for_itself(script: httpx.AsyncClient) -
         wish(third, text="again"),
         {"call": "9.9", "decision": "answer", "digest": "x"},
     ]
-    told = (await script.post(f"{here}/decisions", json=wishes)).json()
-    assert [one["ok"] for one in told] == [False, False, True, False, False]
-    for one, words in zip(
-        told,
+    output = (await script.post(f"{here}/decisions", json=wishes)).json()
+    assert [item["ok"] for item in output] == [False, False, True, False, False]
+    for each, words in zip(
+        output,
         ("text must be a text", "media_type must be one of", "", "already decided", "9.9"),
         strict=True,
     ):
-        assert words in one.get("error", "")
+        assert words in each.get("error", "")
     calls = (await script.get(here)).json()["calls"]
     assert [call["status"] for call in calls] == ["waiting", "waiting", "done"]
     assert [piece["type"] for piece in calls[2]["result"]["content"]] == ["image"]

@@ -86,8 +86,8 @@ async def test_a_session_becomes_a_batch_of_several_models(start_server: StartSe
     server = start_server()
     async with server.client() as client, server.page() as browser:
         asked = {"tools": [TOOL], "rules": [{"tool": "get_weather", "action": "run"}]}
-        made = await client.post("/sessions", json={**asked, "title": NASTY})
-        session_id = made.json()["id"]
+        response = await client.post("/sessions", json={**asked, "title": NASTY})
+        session_id = response.json()["id"]
         prompt = {"text": "What is the weather in Oslo?"}
         await client.post(f"/sessions/{session_id}/prompts", json=prompt)
         await wait_for_session(client, session_id)

@@ -20,8 +20,8 @@ TWO = [{"profile": "simulator"}, {"profile": "simulator-openai"}]
 
 
 async def begun(script: httpx.AsyncClient, *tools: str) -> str:
-    made = await script.post("/sessions", json={"tools": list(tools)})
-    return str(made.json()["id"])
+    response = await script.post("/sessions", json={"tools": list(tools)})
+    return str(response.json()["id"])
 
 
 async def asked(script: httpx.AsyncClient, *tools: str) -> str:
@@ -33,7 +33,7 @@ async def asked(script: httpx.AsyncClient, *tools: str) -> str:
 
 
 async def listed(script: httpx.AsyncClient) -> list[str]:
-    return [one["id"] for one in (await script.get("/sessions")).json()]
+    return [item["id"] for item in (await script.get("/sessions")).json()]
 
 
 def in_query(url: str) -> list[str]:
@@ -46,18 +46,18 @@ async def test_the_page_frames_each_session(
     ids = [await asked(script, "calculator"), await begun(script)]
     no_view = await page.get(f"/compare?session={ids[0]}&session={ids[1]}")
     assert no_view.text.count("<iframe") == 2  # where something waits, that is what is wanted
-    query = "&".join(f"session={one}" for one in (*ids, ids[0], "nobody"))
-    told = await page.get(f"/compare?{query}&view=live")
-    policy = told.headers["content-security-policy"]
+    query = "&".join(f"session={text}" for text in (*ids, ids[0], "nobody"))
+    response = await page.get(f"/compare?{query}&view=live")
+    policy = response.headers["content-security-policy"]
     assert policy.endswith("frame-ancestors 'none'; frame-src 'self'")
-    assert told.headers["x-frame-options"] == "DENY"
-    framed = [f"/sessions/{one}?column=1" for one in ids]
-    assert re.findall('<iframe src="([^"]*)"', joined_tags(told.text)) == framed
-    stream = re.search('hx-sse:connect="([^"]*)"', told.text)
+    assert response.headers["x-frame-options"] == "DENY"
+    framed = [f"/sessions/{item_id}?column=1" for item_id in ids]
+    assert re.findall('<iframe src="([^"]*)"', joined_tags(response.text)) == framed
+    stream = re.search('hx-sse:connect="([^"]*)"', response.text)
     assert stream is not None
     assert in_query(stream[1].replace("&amp;", "&")) == ids
-    assert "Session nobody no longer exists" in told.text
-    assert "not sent to 1: decide its waiting calls first" in told.text
+    assert "Session nobody no longer exists" in response.text
+    assert "not sent to 1: decide its waiting calls first" in response.text
     assert (await page.get("/compare?session=nobody&view=live")).status_code == 404
     many = "&".join(f"session={n}" for n in range(5))
     assert "At most 4" in (await page.get(f"/compare?{many}&view=live")).text
@@ -82,16 +82,16 @@ async def test_only_a_column_may_be_framed_and_it_stands_alone(
         f"/compare/new?session={session_id}",
         "/tools",
     ):
-        told = await page.get(path)
-        assert told.headers["x-frame-options"] == "DENY", path
-        assert "frame-ancestors 'none'" in told.headers["content-security-policy"], path
+        response = await page.get(path)
+        assert response.headers["x-frame-options"] == "DENY", path
+        assert "frame-ancestors 'none'" in response.headers["content-security-policy"], path
     elsewhere = {
         "sec-fetch-site": "cross-site",
         "sec-fetch-mode": "navigate",
         "sec-fetch-dest": "iframe",
     }
-    told = await page.get(f"/sessions/{session_id}?column=1", headers=elsewhere)
-    assert (told.status_code, told.headers["x-frame-options"]) == (403, "DENY")
+    response = await page.get(f"/sessions/{session_id}?column=1", headers=elsewhere)
+    assert (response.status_code, response.headers["x-frame-options"]) == (403, "DENY")
 
 
 async def test_one_text_goes_to_all_that_can_take_it(
@@ -99,33 +99,33 @@ async def test_one_text_goes_to_all_that_can_take_it(
 ) -> None:
     waits, free = await asked(script, "calculator"), await begun(script)
     body = {"sessions": [waits, free], "text": "Hello."}
-    told = await script.post("/compare/prompts", json=body)
-    assert told.status_code == 202
-    refused, taken = told.json()
-    assert taken == {"session": free, "ok": True}
+    response = await script.post("/compare/prompts", json=body)
+    assert response.status_code == 202
+    refused, accepted = response.json()
+    assert accepted == {"session": free, "ok": True}
     assert (refused["session"], refused["ok"]) == (waits, False)
     assert (await wait_for_session(script, free))["turns"] == 1
 
     form = {"session": [waits, free], "text": "And now?"}
-    told = await page.post("/compare/prompts", data=form)
-    assert (told.status_code, in_query(told.headers["location"])) == (303, [waits, free])
+    response = await page.post("/compare/prompts", data=form)
+    assert (response.status_code, in_query(response.headers["location"])) == (303, [waits, free])
     await wait_for_session(script, free)
-    told = await page.post("/compare/prompts", data=form, headers={"hx-request": "true"})
-    assert (told.status_code, told.text.count('class="toast')) == (200, 1)
-    assert "1 session received it. Not simulator" in told.text
+    response = await page.post("/compare/prompts", data=form, headers={"hx-request": "true"})
+    assert (response.status_code, response.text.count('class="toast')) == (200, 1)
+    assert "1 session received it. Not simulator" in response.text
     await wait_for_session(script, free)
-    told = await page.post("/compare/prompts", data={"session": waits, "text": "No."})
-    assert (told.status_code, "Not simulator" in told.text) == (409, True)
+    response = await page.post("/compare/prompts", data={"session": waits, "text": "No."})
+    assert (response.status_code, "Not simulator" in response.text) == (409, True)
 
     other = (await script.post("/sessions", json={"profile": "simulator-openai"})).json()["id"]
     await script.post(f"/sessions/{other}/delete", json={})
     form = {"session": [free, other], "text": "Still there?"}
-    told = await page.post("/compare/prompts", data=form, headers={"hx-request": "true"})
-    assert "Not simulator (profile simulator-openai): This session is deleted" in told.text
+    response = await page.post("/compare/prompts", data=form, headers={"hx-request": "true"})
+    assert "Not simulator (profile simulator-openai): This session is deleted" in response.text
     await wait_for_session(script, free)
 
-    told = await script.post("/compare/stop", json={"sessions": [waits, free]})
-    assert [one["ok"] for one in told.json()] == [True, True]
+    response = await script.post("/compare/stop", json={"sessions": [waits, free]})
+    assert [item["ok"] for item in response.json()] == [True, True]
     assert (await wait_for_session(script, waits))["state"] == "interrupted"
     for path in ("/compare/prompts", "/compare/stop"):
         assert "Name the sessions" in (await page.post(path, data={"text": "x"})).text
@@ -135,15 +135,15 @@ async def test_two_models_are_asked_at_once(
     script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
     base = {"tools": ["calculator"], "system": "Be brief."}
-    made = await script.post("/compare", json={"text": ASKED, "settings": base, "models": TWO})
-    assert made.status_code == 201
-    ids = made.json()["ids"]
-    assert in_query(made.headers["location"]) == ids
-    for one, row, protocol in zip(ids, TWO, ("anthropic", "openai_chat"), strict=True):
-        told = await wait_for_session(script, one)
-        assert [call["name"] for call in told["calls"]] == ["calculator"]
-        assert told["title"] == f"{row['profile']}: What is 17 * 23?"
-        first, *_ = (await script.get(f"/sessions/{one}/events")).text.splitlines()
+    response = await script.post("/compare", json={"text": ASKED, "settings": base, "models": TWO})
+    assert response.status_code == 201
+    ids = response.json()["ids"]
+    assert in_query(response.headers["location"]) == ids
+    for item, row, protocol in zip(ids, TWO, ("anthropic", "openai_chat"), strict=True):
+        output = await wait_for_session(script, item)
+        assert [call["name"] for call in output["calls"]] == ["calculator"]
+        assert output["title"] == f"{row['profile']}: What is 17 * 23?"
+        first, *_ = (await script.get(f"/sessions/{item}/events")).text.splitlines()
         assert f'"protocol": "{protocol}"' in first
         assert "Be brief." in first
 
@@ -174,8 +174,8 @@ async def test_other_models_are_asked_from_a_session(
     assert "calculator" in form
     rows = {"profile": ["simulator-ollama", "simulator-gemini"], "model": ["", ""]}
     sent = {"from": parent, "at": "prompt", "text": ASKED, "beside": "on", **rows}
-    told = await page.post("/compare", data=sent)
-    shown = in_query(told.headers["location"])
+    response = await page.post("/compare", data=sent)
+    shown = in_query(response.headers["location"])
     assert (shown[0], len(shown)) == (parent, 3)
     for fork in shown[1:]:
         folded = await wait_for_session(script, fork)
@@ -187,8 +187,8 @@ async def test_other_models_are_asked_from_a_session(
     body = {"text": "Once more.", "session": parent, "models": TWO}
     refused = await script.post("/compare", json=body)
     assert (refused.status_code, "has not ended" in refused.text) == (409, True)
-    made = await script.post("/compare", json={**body, "prompt": 1})
-    assert len(made.json()["ids"]) == 2
+    result = await script.post("/compare", json={**body, "prompt": 1})
+    assert len(result.json()["ids"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -209,9 +209,9 @@ async def test_what_is_refused_makes_no_session(
     script: httpx.AsyncClient, body: Json, words: str
 ) -> None:
     before = await listed(script)
-    told = await script.post("/compare", json=body)
-    assert told.status_code in (404, 422)
-    assert words in told.json()["error"]
+    response = await script.post("/compare", json=body)
+    assert response.status_code in (404, 422)
+    assert words in response.json()["error"]
     assert await listed(script) == before
 
 
@@ -225,19 +225,19 @@ async def test_of_forks_that_are_refused_none_is_left(script: httpx.AsyncClient)
         ({"prompt": 1, "models": [TWO[0], {"tool_choice": "required"}]}, "Model 2: "),
     ):
         body = {"text": "x", "session": parent, "models": TWO, **more}
-        told = await script.post("/compare", json=body)
-        assert (told.status_code < 500, words in told.text) == (True, True), told.text
+        response = await script.post("/compare", json=body)
+        assert (response.status_code < 500, words in response.text) == (True, True), response.text
         assert await listed(script) == before
 
 
 async def test_the_stream_of_several(script: httpx.AsyncClient) -> None:
     ids = [await begun(script), await begun(script)]
-    both = "&".join(f"session={one}" for one in ids)
+    both = "&".join(f"session={item_id}" for item_id in ids)
     for query, kinds in ((both, {"column"}), (f"session={ids[0]}&columns=1", {"column"})):
-        async with script.stream("GET", f"/stream?{query}&after=junk") as told:
-            assert told.headers["content-type"].startswith("text/event-stream")
+        async with script.stream("GET", f"/stream?{query}&after=junk") as response:
+            assert response.headers["content-type"].startswith("text/event-stream")
             with anyio.fail_after(20):
-                async for line in told.aiter_lines():
+                async for line in response.aiter_lines():
                     if line.startswith("event: "):
                         assert {line.removeprefix("event: ")} == kinds
                     if line.startswith("id: "):

@@ -124,17 +124,21 @@ async def test_the_button_decides_what_was_shown_and_nothing_else(served: Served
     """Its form names each call with what its card showed: the server adds none."""
     fields = re.findall(r'name="call" value="([^"]+)"', await served.page())
     shown = list(served.session.calls())[:100]
-    assert fields == [f"{one.id} {one.digest}" for one in shown]
+    assert fields == [f"{call.id} {call.digest}" for call in shown]
     hidden = list(served.session.calls())[100]
-    named = [("call", one) for one in fields[:-1]] + [("call", f"{hidden.id} {shown[0].digest}")]
+    named = [("call", field) for field in fields[:-1]] + [
+        ("call", f"{hidden.id} {shown[0].digest}")
+    ]
     body = urlencode([("decision", "run"), *named]).encode()
     form = ("content-type", "application/x-www-form-urlencoded")
     target = f"/sessions/{served.session.id}/decisions"
     asked_for = scope_of("POST", target, [("host", HERE), BEARER, form])
     outcomes = json.loads((await call(served.app, asked_for, [body])).body)
-    assert [one["call"] for one in outcomes if one["ok"]] == [one.id for one in shown[:-1]]
+    assert [outcome["call"] for outcome in outcomes if outcome["ok"]] == [
+        call.id for call in shown[:-1]
+    ]
     decided = events_of(await served.engine.log.events(served.session.id), CallDecided)
-    assert [one.call_id for one in decided] == [one.id for one in shown[:-1]]
+    assert [item.call_id for item in decided] == [call.id for call in shown[:-1]]
 
 
 @pytest.mark.slow
@@ -158,9 +162,9 @@ async def test_a_stream_tells_of_what_its_page_shows(served: Served) -> None:
         served.session.id, hidden.id, DecisionRequest("deny", hidden.digest)
     )
     block_id = f"call-{hidden.id.replace('.', '-')}"
-    told = await served.sent(usual)
-    assert f'hx-target="#{block_id}"' not in told
-    assert 'hx-target="#more-1"' in told
+    output = await served.sent(usual)
+    assert f'hx-target="#{block_id}"' not in output
+    assert 'hx-target="#more-1"' in output
     assert f'hx-target="#{block_id}"' in await served.sent(all_of_it)
 
 
@@ -219,5 +223,5 @@ async def test_blocks_come_by_their_ids_each_for_its_place(served: Served) -> No
     many = ",".join(f"turn-{number}" for number in range(1, 102))
     for ids, status in (("turn-9", 404), (many, 422)):
         target = f"/sessions/{served.session.id}/blocks?ids={ids}"
-        told = await call(served.app, scope_of("GET", target, [("host", HERE), BEARER, PAGE]))
-        assert told.status == status
+        output = await call(served.app, scope_of("GET", target, [("host", HERE), BEARER, PAGE]))
+        assert output.status == status

@@ -19,8 +19,8 @@ LATER = "planted-value-0123456789"
 
 
 async def test_a_request_as_code(script: httpx.AsyncClient, server: RunningServer) -> None:
-    made = await script.post("/sessions", json={"tools": ["calculator"]})
-    path = f"/sessions/{made.json()['id']}"
+    response = await script.post("/sessions", json={"tools": ["calculator"]})
+    path = f"/sessions/{response.json()['id']}"
 
     # Nothing was sent yet: the next request is shown.
     ahead = (await script.get(path + "/code")).json()

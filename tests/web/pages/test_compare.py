@@ -33,13 +33,13 @@ async def test_a_fork_is_compared_with_its_parent(
     script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
     parent = await asked(script, "Hello <b>you</b>")
-    made = await script.post(f"/sessions/{parent}/fork", json={})
-    child = await asked(script, "And now?", made.json()["id"])
+    response = await script.post(f"/sessions/{parent}/fork", json={})
+    child = await asked(script, "And now?", response.json()["id"])
     query = {"session": [parent, child], "view": "turns"}
-    told = (await script.get("/compare", params=query)).json()
-    assert [one["id"] for one in told["sessions"]] == [parent, child]
-    assert told["against"][0]["common"] == 2
-    assert told["against"][0]["counts"]["extra_prompts"] == 1
+    output = (await script.get("/compare", params=query)).json()
+    assert [session["id"] for session in output["sessions"]] == [parent, child]
+    assert output["against"][0]["common"] == 2
+    assert output["against"][0]["counts"]["extra_prompts"] == 1
 
     drawn = await page.get("/compare", params=query)
     assert drawn.status_code == 200
@@ -57,58 +57,58 @@ async def test_a_fork_is_compared_with_its_parent(
     assert '<span class="tag">fork</span>' in asked_once.text
     twice = await page.get("/compare", params={"session": [parent, parent]})
     assert "selected twice" in twice.text
-    found = await page.get("/compare", params={"session": parent, "q": "no such", "choose": "1"})
-    assert f'value="{parent}" checked' in joined_tags(found.text)
-    assert f'value="{child}"' not in found.text
+    matches = await page.get("/compare", params={"session": parent, "q": "no such", "choose": "1"})
+    assert f'value="{parent}" checked' in joined_tags(matches.text)
+    assert f'value="{child}"' not in matches.text
 
 
 async def test_more_than_stand_side_by_side_are_chosen_from(
     script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    made = [(await script.post("/sessions", json={"tools": []})).json()["id"] for _ in range(6)]
-    drawn = await page.get("/compare", params={"session": made})
+    items = [(await script.post("/sessions", json={"tools": []})).json()["id"] for _ in range(6)]
+    drawn = await page.get("/compare", params={"session": items})
     assert (drawn.status_code, "At most 4 sessions side by side" in drawn.text) == (200, True)
     html = joined_tags(drawn.text)
-    ticked = [f'value="{one}" checked' in html for one in made]
+    ticked = [f'value="{item}" checked' in html for item in items]
     assert ticked == [True] * 4 + [False] * 2
-    assert all(f'value="{one}"' in drawn.text for one in made)
+    assert all(f'value="{item}"' in drawn.text for item in items)
 
 
 async def test_sessions_without_turns_and_pages_of_rows(
     script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    one, other = await asked(script, ""), await asked(script, "")
-    drawn = await page.get("/compare", params={"session": [one, other]})
+    text, other = await asked(script, ""), await asked(script, "")
+    drawn = await page.get("/compare", params={"session": [text, other]})
     assert "These sessions have no messages yet." in drawn.text
     assert drawn.text.count("No turns yet.") == 2
-    live = await page.get("/compare", params={"session": [one, other], "view": "live"})
+    live = await page.get("/compare", params={"session": [text, other], "view": "live"})
     assert live.status_code == 200
     assert "<iframe" in live.text
 
 
 async def test_what_is_refused_says_why(script: httpx.AsyncClient, page: httpx.AsyncClient) -> None:
-    one = await asked(script, "")
+    text = await asked(script, "")
     for params, status, words in REFUSED:
         named = params["session"]
         ids = [named] if isinstance(named, str) else list(named)
-        query = {**params, "session": [name.replace("{one}", one) for name in ids]}
+        query = {**params, "session": [name.replace("{one}", text) for name in ids]}
         answer = await script.get("/compare", params=query)
         assert (answer.status_code, words in answer.json()["error"]) == (status, True), params
     other = await asked(script, "")
-    answer = await page.get("/compare", params={"session": [one, other], "from": "x"})
+    answer = await page.get("/compare", params={"session": [text, other], "from": "x"})
     assert (answer.status_code, "whole number" in answer.text) == (422, True)
 
 
 async def test_a_column_says_what_was_decided_in_it_and_that_it_is_deleted(
     script: httpx.AsyncClient, page: httpx.AsyncClient
 ) -> None:
-    made = await script.post("/sessions", json={"tools": ["calculator"]})
-    parent = await asked(script, "What is 17 * 23?", made.json()["id"])
+    response = await script.post("/sessions", json={"tools": ["calculator"]})
+    parent = await asked(script, "What is 17 * 23?", response.json()["id"])
     (call,) = (await script.get(f"/sessions/{parent}")).json()["calls"]
     results = {"call": call["id"], "results": ["17*23 = 0", "17*23 <b> = 1"]}
     forks = (await script.post(f"/sessions/{parent}/fork", json=results)).json()["ids"]
-    for one in forks:
-        await asked(script, "", one)
+    for fork in forks:
+        await asked(script, "", fork)
     query = {"session": forks, "view": "live"}
     drawn = (await page.get("/compare", params=query)).text
     assert ">answered: 17*23 = 0</p>" in drawn

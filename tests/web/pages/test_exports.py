@@ -22,10 +22,10 @@ TOOLS = [
 
 @pytest.fixture
 async def script(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
-    async with server.client(accept="*/*") as made:
+    async with server.client(accept="*/*") as async_client:
         for tool in TOOLS:
-            await made.post("/tools", json=tool, headers={"accept": "application/json"})
-        yield made
+            await async_client.post("/tools", json=tool, headers={"accept": "application/json"})
+        yield async_client
 
 
 async def test_a_group_is_saved_under_a_plain_name(script: httpx.AsyncClient) -> None:
@@ -33,7 +33,7 @@ async def test_a_group_is_saved_under_a_plain_name(script: httpx.AsyncClient) ->
     assert answer.status_code == 200
     assert answer.headers["content-disposition"] == 'attachment; filename="my-group.json"'
     assert answer.headers["content-type"] == "application/json; charset=utf-8"
-    assert [found.name for found in import_tools(answer.text).tools] == ["one", "two"]
+    assert [tool.name for tool in import_tools(answer.text).tools] == ["one", "two"]
 
 
 async def test_some_by_name_and_all(script: httpx.AsyncClient) -> None:
@@ -41,13 +41,15 @@ async def test_some_by_name_and_all(script: httpx.AsyncClient) -> None:
     assert answer.headers["content-disposition"] == 'attachment; filename="one.py"'
     assert answer.text.count("def ") == 1
     everything = import_tools((await script.get("/export?format=jsonl")).text).tools
-    assert {"one", "two", "calculator"} <= {found.name for found in everything}
+    assert {"one", "two", "calculator"} <= {imported_tool.name for imported_tool in everything}
 
 
 async def test_a_script_is_told_what_is_lost(script: httpx.AsyncClient) -> None:
-    told = await script.get("/export?format=mcp&name=one", headers={"accept": "application/json"})
-    assert set(told.json()) == {"file", "text", "notes"}
-    assert told.json()["notes"]
+    response = await script.get(
+        "/export?format=mcp&name=one", headers={"accept": "application/json"}
+    )
+    assert set(response.json()) == {"file", "text", "notes"}
+    assert response.json()["notes"]
 
 
 @pytest.mark.parametrize(

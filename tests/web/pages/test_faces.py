@@ -118,7 +118,7 @@ async def test_a_large_schema_is_not_shown_as_a_form(page: httpx.AsyncClient) ->
 
 
 @pytest.mark.parametrize(
-    ("result", "said"),
+    ("result", "message"),
     [
         ("{{city}}", "`{{city}}` is not replaced. Write `{{ args.city }}`"),
         ("{{ args.town }}", "`{{ args.town }}` is not replaced: no parameter"),
@@ -127,12 +127,12 @@ async def test_a_large_schema_is_not_shown_as_a_form(page: httpx.AsyncClient) ->
     ],
 )
 async def test_a_place_that_nothing_fills_is_told(
-    page: httpx.AsyncClient, result: str, said: str | None
+    page: httpx.AsyncClient, result: str, message: str | None
 ) -> None:
-    told = (await page.post("/tools/lint", data={**FORM, "result": result}, headers=HTMX)).text
-    plain = told.replace("<code>", "`").replace("</code>", "`")
-    assert ("is not replaced" in plain) is (said is not None)
-    assert said is None or said in plain
+    output = (await page.post("/tools/lint", data={**FORM, "result": result}, headers=HTMX)).text
+    plain = output.replace("<code>", "`").replace("</code>", "`")
+    assert ("is not replaced" in plain) is (message is not None)
+    assert message is None or message in plain
 
 
 @pytest.mark.parametrize(
@@ -150,9 +150,9 @@ async def test_a_place_that_nothing_fills_is_told(
 async def test_lint_while_typing(
     page: httpx.AsyncClient, typed: dict[str, str], shows: list[str]
 ) -> None:
-    said = await page.post("/tools/lint", data={**FORM, **typed}, headers=HTMX)
-    assert said.status_code == 200
-    assert [text for text in shows if text not in said.text] == []
+    response = await page.post("/tools/lint", data={**FORM, **typed}, headers=HTMX)
+    assert response.status_code == 200
+    assert [text for text in shows if text not in response.text] == []
 
 
 @pytest.mark.parametrize(
@@ -183,11 +183,11 @@ async def test_fix_when_a_required_name_is_misspelled_renames_it(page: httpx.Asy
 
 
 async def test_a_script_is_told_the_findings(page: httpx.AsyncClient) -> None:
-    told = await page.post("/tools/lint", json={**MOCK, "parameters": SCHEMA})
-    data = told.json()
+    response = await page.post("/tools/lint", json={**MOCK, "parameters": SCHEMA})
+    data = response.json()
     assert set(data) == {"findings", "accepted", "tokens"}
     assert len(data["accepted"]) == 5
-    assert any("description" in one["message"] for one in data["findings"])
+    assert any("description" in finding["message"] for finding in data["findings"])
     refused = await page.post("/tools/lint", json={**MOCK, "parameters": {"type": 1}})
     assert refused.status_code == 422
     assert refused.json()["pointer"] == "/parameters/type"

@@ -16,8 +16,8 @@ TOOLS = ["write_file", "read_file", "run_shell"]
 
 
 async def begun(script: httpx.AsyncClient) -> str:
-    made = await script.post("/sessions", json={"tools": TOOLS, "tool_choice": "required"})
-    return str(made.json()["id"])
+    response = await script.post("/sessions", json={"tools": TOOLS, "tool_choice": "required"})
+    return str(response.json()["id"])
 
 
 async def waiting(script: httpx.AsyncClient, session_id: str, tool: str) -> dict[str, Any]:
@@ -66,12 +66,12 @@ async def test_what_was_written_is_shown_and_undone(
 
     undone = await page.post(here + "/undo", data={"change": "2"})
     assert (undone.status_code, undone.headers["location"]) == (303, here)
-    told = (await script.get(here, params={"path": "a/<i>.txt"}, headers=JSON)).json()
-    assert told["text"] == text
-    assert [(one["change"], one["by"], one["undone"]) for one in told["changes"]] == [
+    output = (await script.get(here, params={"path": "a/<i>.txt"}, headers=JSON)).json()
+    assert output["text"] == text
+    assert [(change["change"], change["by"], change["undone"]) for change in output["changes"]] == [
         (3, "undo 2", False),
-        (2, told["changes"][1]["by"], True),
-        (1, told["changes"][2]["by"], False),
+        (2, output["changes"][1]["by"], True),
+        (1, output["changes"][2]["by"], False),
     ]
     refused = await script.post(here + "/undo", json={"change": 2})
     assert (refused.status_code, refused.json()["error"]) == (
@@ -118,8 +118,8 @@ async def test_a_task_is_shown_and_stopped(
 ) -> None:
     session_id = await begun(script)
     given = {"command": "sleep 61 # <b>", "background": True}
-    said = await ran(script, session_id, "run_shell", given)
-    task_id = said.partition(" as ")[2].split(";")[0].split(",")[0]
+    message = await ran(script, session_id, "run_shell", given)
+    task_id = message.partition(" as ")[2].split(";")[0].split(",")[0]
     shown = (await page.get(f"/sessions/{session_id}")).text
     assert "Background tasks" in shown
     assert "sleep 61 # &lt;b&gt;" in shown

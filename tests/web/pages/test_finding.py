@@ -17,9 +17,9 @@ pytestmark = pytest.mark.anyio
 HTMX = ("hx-request", "true")
 
 
-def data(told: Any) -> Any:
-    assert told.status == 200, told.body
-    return json.loads(told.body)
+def data(output: Any) -> Any:
+    assert output.status == 200, output.body
+    return json.loads(output.body)
 
 
 async def test_found_marked_binned_and_purged(engine: Engine) -> None:
@@ -27,51 +27,51 @@ async def test_found_marked_binned_and_purged(engine: Engine) -> None:
     empty = (await asked.get("/find", PAGE)).body
     assert (b"No sessions. Deleted" in empty, b"No results" in empty) == (True, False)
     assert b"No results for <q>two</q>" in (await asked.get("/find?q=two", PAGE)).body
-    one = (await run_prompt(engine, "What is <i>two & two</i>?")).id
+    text = (await run_prompt(engine, "What is <i>two & two</i>?")).id
     other = (await run_prompt(engine, "Say zebra at all")).id
 
     async def ids(query: str) -> list[str]:
         return [hit["id"] for hit in data(await asked.get(f"/find?{query}", JSON))["hits"]]
 
     (hit,) = data(await asked.get("/find?q=two&state=idle", JSON))["hits"]
-    assert (hit["id"], hit["tags"], hit["pinned"]) == (one, [], False)
+    assert (hit["id"], hit["tags"], hit["pinned"]) == (text, [], False)
     assert [row["id"] for row in data(await asked.get("/sessions?q=zebra", JSON))] == [other]
     page = (await asked.get("/find?q=two", PAGE)).body.decode()
     assert "What is &lt;i&gt;" in page
     assert "<i>two" not in page
     beside = (await asked.get("/sessions?q=two", HTMX)).body.decode()
-    assert f'href="/sessions/{one}' in beside
+    assert f'href="/sessions/{text}' in beside
     assert f"/sessions/{other}" not in beside
     assert "Nothing matches “qq&lt;b&gt;”" in (
         (await asked.get("/sessions?q=qq%3Cb%3E", HTMX)).body.decode()
     )
-    told = await asked.get("/sessions?q=a%20b", PAGE)
-    assert (told.status, told.header("location")) == (303, "/find?q=a+b")
+    output = await asked.get("/sessions?q=a%20b", PAGE)
+    assert (output.status, output.header("location")) == (303, "/find?q=a+b")
 
-    assert data(await asked.post(f"/sessions/{one}/tags", {"tags": ["b", "a"]}, JSON)) == {
+    assert data(await asked.post(f"/sessions/{text}/tags", {"tags": ["b", "a"]}, JSON)) == {
         "ok": True,
         "tags": ["a", "b"],
     }
     for act in ("pin", "archive"):
-        assert data(await asked.post(f"/sessions/{one}/{act}", {}, JSON)) == {"ok": True}
-    assert await ids("tag=a&is=pinned") == await ids("q=is:archived") == [one]
+        assert data(await asked.post(f"/sessions/{text}/{act}", {}, JSON)) == {"ok": True}
+    assert await ids("tag=a&is=pinned") == await ids("q=is:archived") == [text]
     rows = data(await asked.get("/sessions", JSON))
     assert [row["id"] for row in rows] == [other]
-    shown = (await asked.get(f"/sessions/{one}", PAGE)).body.decode()
-    assert 'action="/sessions/' + one + '/unpin"' in shown
+    shown = (await asked.get(f"/sessions/{text}", PAGE)).body.decode()
+    assert 'action="/sessions/' + text + '/unpin"' in shown
     assert 'value="a, b"' in shown
 
-    several = {"act": "delete", "sessions": [one, other], "q": "two"}
-    told = await asked.post("/find/marks", several, PAGE)
-    assert (told.status, told.header("location")) == (303, "/find?q=two")
+    several = {"act": "delete", "sessions": [text, other], "q": "two"}
+    output = await asked.post("/find/marks", several, PAGE)
+    assert (output.status, output.header("location")) == (303, "/find?q=two")
     assert await ids("q=two") == []
-    assert sorted(await ids("is=deleted")) == sorted([one, other])
+    assert sorted(await ids("is=deleted")) == sorted([text, other])
     assert "cannot be undone" in (await asked.get("/find?is=deleted", PAGE)).body.decode()
     data(await asked.post("/find/marks", {"act": "restore", "sessions": [other]}, JSON))
     data(await asked.post("/find/marks", {"act": "empty"}, JSON))
     assert await ids("is=deleted") == []
     assert await ids("") == [other]
-    assert (await asked.get(f"/sessions/{one}", JSON)).status == 404
+    assert (await asked.get(f"/sessions/{text}", JSON)).status == 404
     assert data(await asked.get("/find/size", JSON))["sessions"] == 1
     assert b"1 session" in (await asked.get("/find/size", PAGE)).body
 
@@ -89,8 +89,8 @@ async def test_found_marked_binned_and_purged(engine: Engine) -> None:
 async def test_what_cannot_be_done_is_said(
     path: str, body: dict[str, Any], status: int, engine: Engine
 ) -> None:
-    told = await Asked(engine).post(path, body, JSON)
-    assert (told.status, json.loads(told.body)["error"][-1]) == (status, ".")
+    output = await Asked(engine).post(path, body, JSON)
+    assert (output.status, json.loads(output.body)["error"][-1]) == (status, ".")
 
 
 async def test_whatever_is_typed_is_answered(engine: Engine) -> None:
@@ -98,5 +98,5 @@ async def test_whatever_is_typed_is_answered(engine: Engine) -> None:
     for text in ('"', "NEAR(a b)", "* ^ - :", "w " * 5_000, "\x00\x1f", "tag:", "after:x is:y"):
         for address in ("/find", "/sessions"):
             for headers in (PAGE, JSON, HTMX):
-                told = await asked.get(f"{address}?q={quote(text)}", headers)
-                assert told.status in (200, 303), (text, told.body)
+                output = await asked.get(f"{address}?q={quote(text)}", headers)
+                assert output.status in (200, 303), (text, output.body)

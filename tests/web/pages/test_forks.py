@@ -22,8 +22,8 @@ WEATHER = "Weather in Paris?"
 async def story(script: httpx.AsyncClient, prompt: str = WEATHER) -> str:
     """A session whose call ran and whose model answered."""
     run_all = [{"tool": "*", "action": "run"}]
-    made = await script.post("/sessions", json={"tools": ["get_weather"], "rules": run_all})
-    session_id: str = made.json()["id"]
+    response = await script.post("/sessions", json={"tools": ["get_weather"], "rules": run_all})
+    session_id: str = response.json()["id"]
     await script.post(f"/sessions/{session_id}/prompts", json={"text": prompt})
     await wait_for_session(script, session_id)
     return session_id
@@ -41,11 +41,11 @@ def shared(server: RunningServer) -> str:
 
 
 async def forked(script: httpx.AsyncClient, parent: str, **fields: Any) -> Json:
-    made = await script.post(f"/sessions/{parent}/fork", json=fields)
-    assert made.status_code == 201, made.text
-    assert made.headers["location"] == f"/sessions/{made.json()['id']}"
-    told: Json = await wait_for_session(script, made.json()["id"])
-    return told
+    response = await script.post(f"/sessions/{parent}/fork", json=fields)
+    assert response.status_code == 201, response.text
+    assert response.headers["location"] == f"/sessions/{response.json()['id']}"
+    answer: Json = await wait_for_session(script, response.json()["id"])
+    return answer
 
 
 async def test_a_call_gets_other_arguments_another_answer_or_a_denial(
@@ -59,8 +59,8 @@ async def test_a_call_gets_other_arguments_another_answer_or_a_denial(
     assert edited["state"] == "idle"
     raw = await forked(script, parent, call=call["id"], arguments='{"city":  "Oslo"}')
     assert raw["calls"][0]["arguments"] == {"city": "Oslo"}
-    said = await forked(script, parent, call=call["id"], answer="Frogs.", is_error=True)
-    assert said["calls"][0]["result"]["is_error"] is True
+    answer = await forked(script, parent, call=call["id"], answer="Frogs.", is_error=True)
+    assert answer["calls"][0]["result"]["is_error"] is True
     denied = await forked(script, parent, call=call["id"], deny="Not today.")
     assert "Not today." in json.dumps(denied["calls"][0]["result"])
     open_again = await forked(script, parent, call=call["id"], title="Once more")
@@ -76,10 +76,12 @@ async def test_what_if_makes_a_fork_for_each_result(
     parent = await story(script)
     call = (await script.get(f"/sessions/{parent}")).json()["calls"][0]["id"]
     results = ["Frogs.", {"text": "Down.", "is_error": True}]
-    made = await script.post(f"/sessions/{parent}/fork", json={"call": call, "results": results})
-    assert made.status_code == 201
-    both = [await wait_for_session(script, one) for one in made.json()["ids"]]
-    assert [one["calls"][0]["result"]["is_error"] for one in both] == [False, True]
+    response = await script.post(
+        f"/sessions/{parent}/fork", json={"call": call, "results": results}
+    )
+    assert response.status_code == 201
+    both = [await wait_for_session(script, item_id) for item_id in response.json()["ids"]]
+    assert [item["calls"][0]["result"]["is_error"] for item in both] == [False, True]
     # The page's form: empty fields are none, a past result is ticked, each is one more.
     past = (await script.get(f"/sessions/{parent}/calls/{call}/past")).json()["past"][0]["key"]
     form = {"call": call, "results": ["Hail.\r\nAnd wind.", "", " "], "failed": "0", "past": past}
@@ -87,9 +89,9 @@ async def test_what_if_makes_a_fork_for_each_result(
     assert sent.status_code == 303
     to = sent.headers["location"]
     assert to.startswith("/compare?session=")
-    first, _ = [one.partition("=")[2] for one in to.partition("?")[2].split("&")]
-    told = (await wait_for_session(script, first))["calls"][0]["result"]
-    assert (told["content"][0]["text"], told["is_error"]) == ("Hail.\nAnd wind.", True)
+    first, _ = [text.partition("=")[2] for text in to.partition("?")[2].split("&")]
+    output = (await wait_for_session(script, first))["calls"][0]["result"]
+    assert (output["content"][0]["text"], output["is_error"]) == ("Hail.\nAnd wind.", True)
     alone = await page.post(f"/sessions/{parent}/fork", data={"call": call, "results": "One."})
     assert alone.headers["location"].startswith("/sessions/")
 
@@ -144,9 +146,9 @@ async def test_settings_hold_from_the_fork_on_by_json_and_by_the_small_form(
 ) -> None:
     async def settings(session_id: str) -> Json:
         lines = (await script.get(f"/sessions/{session_id}/events")).text.splitlines()
-        told = [json.loads(line) for line in lines]
-        changed = [one["settings"] for one in told if one["kind"] == "settings_changed"]
-        assert [one["kind"] for one in told].count("session_forked") == 1
+        items = [json.loads(line) for line in lines]
+        changed = [item["settings"] for item in items if item["kind"] == "settings_changed"]
+        assert [item["kind"] for item in items].count("session_forked") == 1
         last: Json = changed[-1] if changed else {}
         return last
 
@@ -204,11 +206,11 @@ async def test_the_pages_show_the_forms_the_tree_and_where_it_branches(
             assert ("<html" in shown.text) is not bool(headers)
     child = (await forked(script, parent, call=call, answer="Frogs.", title="Frogs <b>"))["id"]
     second = (await forked(script, child, turn=2))["id"]
-    told = (await script.get(f"/sessions/{second}/forks")).json()
-    assert [one["id"] for one in told] == [parent, child, second]
-    places = [one["place"] and (one["place"]["kind"], one["place"]["number"]) for one in told]
+    output = (await script.get(f"/sessions/{second}/forks")).json()
+    assert [item["id"] for item in output] == [parent, child, second]
+    places = [item["place"] and (item["place"]["kind"], item["place"]["number"]) for item in output]
     assert places == [None, ("call", 1), ("turn", 2)]
-    assert [one["here"] for one in told] == [False, False, True]
+    assert [item["here"] for item in output] == [False, False, True]
     tree = (await page.get(f"/sessions/{parent}/forks")).text
     assert "Frogs &lt;b&gt;" in tree
     assert "this session · done" in tree
@@ -216,7 +218,7 @@ async def test_the_pages_show_the_forms_the_tree_and_where_it_branches(
     lines = (await page.get(f"/sessions/{parent}/forks", headers={"hx-request": "true"})).text
     assert 'hx-target="#branches-turn-1"' in lines
     assert f"/sessions/{child}" in lines
-    seq = told[1]["parent_seq"]
+    seq = output[1]["parent_seq"]
     named = await page.get(f"/sessions/{child}/forks?parent={seq}", headers={"hx-request": "true"})
     assert named.text == f'<a href="/sessions/{parent}">Weather in Lima?</a>'
     await script.post(f"/sessions/{parent}/delete")
@@ -233,12 +235,12 @@ async def test_what_came_from_elsewhere_names_no_session_of_ours(
     export = (await script.get(f"/sessions/{child}/export?as=jsonl")).json()["text"]
     answer = await script.post("/sessions/import", content=export.encode())
     assert answer.status_code == 201, answer.text
-    brought = answer.json()["id"]
+    imported = answer.json()["id"]
     seq = (await script.get(f"/sessions/{child}/forks")).json()[-1]["parent_seq"]
-    own = await forked(script, brought, go=False)
-    for session_id in (brought, own["id"]):
+    own = await forked(script, imported, go=False)
+    for session_id in (imported, own["id"]):
         asked = f"/sessions/{session_id}/forks?parent={seq}"
         named = await page.get(asked, headers={"hx-request": "true"})
         assert named.text == "a session that does not exist here"
-    told = (await script.get(f"/sessions/{brought}/forks")).json()
-    assert [one["id"] for one in told] == [brought, own["id"]]
+    output = (await script.get(f"/sessions/{imported}/forks")).json()
+    assert [item["id"] for item in output] == [imported, own["id"]]

@@ -138,8 +138,8 @@ async def test_several_held_calls_wait_for_each_other(tmp_path: Path) -> None:
         assert "denied" in second
         assert "Not now." in second
         pressed = [("decision", "run"), ("call", f"1.2 {session.call('1.2').digest}")]
-        told = await here.post(f"{here.path}/decisions", dict(pressed), PAGE)
-        assert told.status == 303
+        output = await here.post(f"{here.path}/decisions", dict(pressed), PAGE)
+        assert output.status == 303
         await asyncio.wait_for(task, 30)
         cards = [words(card) for card in await here.cards()]
         assert ["running at the agent" in card for card in cards] == [True, False, True]
@@ -157,10 +157,10 @@ async def test_all_that_wait_are_denied_at_once(tmp_path: Path) -> None:
         calls = re.findall(r'name="call" value="([^"]+)"', form[0])
         assert len(calls) == 2
         for pressed in calls:
-            told = await here.post(
+            output = await here.post(
                 f"{here.path}/decisions", {"decision": "deny", "call": pressed}, PAGE
             )
-            assert told.status == 303
+            assert output.status == 303
         await asyncio.wait_for(task, 30)
         session = await session_of(here.agent, here.id)
         assert [call.status for call in session.calls()] == ["done", "done"]
@@ -173,9 +173,9 @@ async def test_what_does_not_fit_its_schema_runs_only_when_asked_twice(tmp_path:
         assert "The agent gets them unchanged." in text
         digest = (await session_of(here.agent, here.id)).call("1.0").digest
         body = {"decision": "run", "digest": digest, "arguments": {"command": 2}}
-        told = await here.post(f"{here.path}/calls/1.0/decision", body, JSON)
-        assert told.status in (409, 422)
-        assert b"do not match the schema" in told.body
+        output = await here.post(f"{here.path}/calls/1.0/decision", body, JSON)
+        assert output.status in (409, 422)
+        assert b"do not match the schema" in output.body
 
 
 async def test_masked_arguments_say_what_an_edit_would_send(engine: Engine) -> None:
@@ -186,11 +186,11 @@ async def test_masked_arguments_say_what_an_edit_would_send(engine: Engine) -> N
     call = ("Bash", {"command": "echo sk-verysecret-123456"})
     task = asyncio.create_task(fake.answer(await fake.ask("Go."), call))
     await here.hold(1)
-    said = "Secrets are masked here. If you edit the arguments, they are sent with the stars."
-    assert said in words((await here.cards())[0])
+    message = "Secrets are masked here. If you edit the arguments, they are sent with the stars."
+    assert message in words((await here.cards())[0])
     await here.decide("1.0", "run")
     await asyncio.wait_for(task, 30)
-    assert said not in words((await here.cards())[0])
+    assert message not in words((await here.cards())[0])
 
 
 async def test_an_agent_that_has_left_meets_it_again(engine: Engine) -> None:
@@ -251,14 +251,14 @@ async def test_the_clock_of_the_client(agent: str, seconds: int | None, engine: 
     task = asyncio.create_task(_drain(exchange))
     session = await here.hold(1)
     (card,) = await here.cards()
-    found = re.search(r'data-gives-up="(\d+)"\s+data-who="([^"]+)"', card)
+    match = re.search(r'data-gives-up="(\d+)"\s+data-who="([^"]+)"', card)
     if seconds is None:
-        assert found is None
+        assert match is None
     else:
-        assert found is not None
+        assert match is not None
         closed = session.turns[0].closed_ms
         assert closed is not None
-        assert (int(found[1]), found[2]) == (closed + seconds * 1000, "Claude Code")
+        assert (int(match[1]), match[2]) == (closed + seconds * 1000, "Claude Code")
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -309,17 +309,17 @@ async def test_where_a_tap_stops_is_set_on_the_page(engine: Engine) -> None:
     here = Holding(agent)
     url = f"/taps/{agent.tap.id}/settings"
     for choice in STOP_CHOICES:
-        told = await here.post(url, {"stop_at": choice.value}, HTMX)
-        html = joined_tags(told.body.decode())
-        assert told.status == 200
+        output = await here.post(url, {"stop_at": choice.value}, HTMX)
+        html = joined_tags(output.body.decode())
+        assert output.status == 200
         assert html.lstrip().startswith('<section id="taps"')
         assert choice.says in words(html).replace("&#39;", "'")
         checked = PRESSED.findall(html)
         assert checked == [choice.value]
-        told = await here.post(url, {"stop_at": choice.value}, PAGE)
-        assert (told.status, told.header("location")) == (303, "/agents")
+        output = await here.post(url, {"stop_at": choice.value}, PAGE)
+        assert (output.status, output.header("location")) == (303, "/agents")
     page = await here.page("/agents")
     options = page.partition('<select name="stop_at">')[2].partition("</select>")[0]
     assert re.findall('value="([a-z]+)"', options) == [choice.value for choice in STOP_CHOICES]
-    told = await here.post("/taps", {"upstream": "nobody", "stop_at": "calls"}, PAGE)
-    assert b'value="calls" selected' in told.body
+    output = await here.post("/taps", {"upstream": "nobody", "stop_at": "calls"}, PAGE)
+    assert b'value="calls" selected' in output.body

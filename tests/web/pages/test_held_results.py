@@ -83,8 +83,8 @@ async def test_a_held_result_passes_as_it_is_or_edited(tmp_path: Path) -> None:
         assert "verysecret" not in html
         assert (await here.decide_result("1.0", PAGE)).status == 303
         assert "1 call needs a decision on the result" in words(await here.page(here.path))
-        told = await here.decide_result("1.1", text="No.\nNot there.", is_error=True)
-        assert told.status == 200
+        output = await here.decide_result("1.1", text="No.\nNot there.", is_error=True)
+        assert output.status == 200
         await asyncio.wait_for(task, 20)
         first, second = map(words, await here.cards())
         assert "ran at the agent" in first

@@ -49,9 +49,9 @@ def fields_of(html: str) -> dict[str, list[str]]:
     """What a browser would send of the form that takes: its hidden, text and ticked fields."""
     fields: dict[str, list[str]] = {}
     for tag in re.findall(r"<input [^>]*>", joined_tags(html)):
-        found = dict(re.findall(r'([\w-]+)="([^"]*)"', tag))
-        if "name" in found and ('type="checkbox"' not in tag or " checked" in tag):
-            fields.setdefault(found["name"], []).append(unescape(found.get("value", "")))
+        result = dict(re.findall(r'([\w-]+)="([^"]*)"', tag))
+        if "name" in result and ('type="checkbox"' not in tag or " checked" in tag):
+            fields.setdefault(result["name"], []).append(unescape(result.get("value", "")))
     return fields
 
 
@@ -152,9 +152,9 @@ async def test_servers_arrive_not_accepted_and_start_nothing(
     assert answer.status_code == 303, answer.text
     done = (await page.get(answer.headers["location"])).text
     assert 'href="/servers/evil"' in done
-    kept = {one["name"]: one for one in (await script.get("/servers")).json()}
-    assert {"evil", "remote"} <= set(kept)  # and what other tests left on this server
-    assert {one["state"] for one in kept.values()} == {"new"}
+    stored_data = {item["name"]: item for item in (await script.get("/servers")).json()}
+    assert {"evil", "remote"} <= set(stored_data)  # and what other tests left on this server
+    assert {value["state"] for value in stored_data.values()} == {"new"}
     assert not marker.exists()
 
 
@@ -175,8 +175,8 @@ async def test_each_replaced_value_is_shown_and_can_be_put_back(
     assert "Import the file again" in lost.text
     answer = await taken(page, {**fields, "back:0": ["0", "2"]})
     assert answer.status_code == 303, answer.text
-    kept = (await script.get("/servers/board")).json()
-    assert kept["args"] == ["--key", "task-board", "--token", "${BOARD_TOKEN}", args[4]]
+    stored = (await script.get("/servers/board")).json()
+    assert stored["args"] == ["--key", "task-board", "--token", "${BOARD_TOKEN}", args[4]]
     # It can be edited on, and another value that looks like a key is refused as ever.
     form = {"name": "board", "original": "board", "line": "npx --key task-board --mode fast"}
     assert (await page.post("/servers", data=form)).status_code == 303
@@ -212,7 +212,7 @@ async def test_a_known_key_is_not_kept_and_not_shown(page: httpx.AsyncClient) ->
 
 
 @pytest.mark.parametrize(
-    ("files", "said"),
+    ("files", "message"),
     [
         ([("file", ("a.zip", b"PK\x03\x04\xff\xff"))], "It is not UTF-8 text"),
         ([("file", ("a.txt", b"hello there"))], "Unknown format"),
@@ -222,11 +222,11 @@ async def test_a_known_key_is_not_kept_and_not_shown(page: httpx.AsyncClient) ->
     ],
 )
 async def test_what_is_nothing_is_said(
-    page: httpx.AsyncClient, files: list[Any], said: str
+    page: httpx.AsyncClient, files: list[Any], message: str
 ) -> None:
     answer = await page.post("/import", files=files)
     assert answer.status_code == 422
-    assert said in answer.text
+    assert message in answer.text
 
 
 async def test_what_was_typed_is_there_still_when_nothing_was_found(
@@ -247,9 +247,9 @@ async def test_a_form_that_is_not_ours_is_refused(page: httpx.AsyncClient, carri
 async def test_a_script_sees_what_is_in_a_text(script: httpx.AsyncClient) -> None:
     text = 'def add(a: int) -> int:\n    """Adds."""\n'
     answer = await script.post("/import", json={"text": text, "name": "a.py"})
-    [found] = answer.json()["tools"]
-    assert (found["name"], found["kind"], found["problem"]) == ("add", "Python", "")
-    assert found["tool"]["answered_by"] == "mock"
+    [matches] = answer.json()["tools"]
+    assert (matches["name"], matches["kind"], matches["problem"]) == ("add", "Python", "")
+    assert matches["tool"]["answered_by"] == "mock"
 
 
 @pytest.mark.parametrize(
@@ -283,14 +283,14 @@ async def test_another_form_than_ours_arrives_switched_off(
 ) -> None:
     answer = await script.post("/tools", json=body)
     assert (answer.status_code, answer.json()) == (201, answered)
-    for one in answered if isinstance(answered, list) else [answered]:
-        assert not await enabled(script, one["name"])
+    for item in answered if isinstance(answered, list) else [answered]:
+        assert not await enabled(script, item["name"])
     again = await script.post("/tools", json=body)
     assert again.status_code == 409, again.text
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         (anthropic("k", description=KEY), "contains the value of a key"),
         (anthropic("k", input_schema={"type": "array"}), "Arguments must be an object"),
@@ -310,11 +310,11 @@ async def test_another_form_than_ours_arrives_switched_off(
     ],
 )
 async def test_what_a_script_cannot_bring_is_refused_and_nothing_is_saved(
-    script: httpx.AsyncClient, body: Any, said: str
+    script: httpx.AsyncClient, body: Any, message: str
 ) -> None:
     answer = await script.post("/tools", json=body)
     assert answer.status_code == 422, answer.text
-    assert said in answer.json()["error"]
+    assert message in answer.json()["error"]
     assert (await script.get("/tools/k")).status_code == 404
 
 
@@ -386,11 +386,11 @@ async def test_of_too_many_tools_the_person_chooses(
         ({"upload": "gone", "pick": ["0 GET /p/7"]}, "out of date"),
         ({"upload": upload, "pick": [f"0 GET /p/{n}" for n in range(501)]}, "at most 500"),
     ]
-    for sent, said in refused:
+    for sent, message in refused:
         answer = await page.post("/import", data=sent)
-        assert (answer.status_code, said in answer.text) == (422, True), said
-    told = await script.post("/import", json={"text": text, "pick": ["GET /p/3"]})
-    assert [one["name"] for one in told.json()["tools"]] == ["op3"]
+        assert (answer.status_code, message in answer.text) == (422, True), message
+    response = await script.post("/import", json={"text": text, "pick": ["GET /p/3"]})
+    assert [tool["name"] for tool in response.json()["tools"]] == ["op3"]
     assert len((await script.post("/import", json={"text": text})).json()["choices"]) == 501
 
 
@@ -439,13 +439,13 @@ async def test_a_thousand_tools_are_taken_at_once(script: httpx.AsyncClient) -> 
         for number in range(1_000)
     ]
     own = [{**tool, "answered_by": "person"} for tool in tools]
-    made = await script.post("/sessions", json={"tools": own})
-    assert made.status_code == 201, made.text
-    log = (await script.get(f"/sessions/{made.json()['id']}/events")).text.splitlines()
+    response = await script.post("/sessions", json={"tools": own})
+    assert response.status_code == 201, response.text
+    log = (await script.get(f"/sessions/{response.json()['id']}/events")).text.splitlines()
     assert len(json.loads(log[0])["settings"]["tools"]) == 1_000
     saved = await script.post("/tools", json=[{"type": "function", **tool} for tool in tools])
     assert saved.status_code == 201, saved.text
-    assert [one["name"] for one in saved.json()] == [tool["name"] for tool in tools]
+    assert [item["name"] for item in saved.json()] == [tool["name"] for tool in tools]
     assert (await script.get("/tools/t999")).status_code == 200
 
 
@@ -461,10 +461,10 @@ async def reader_of(page: httpx.AsyncClient, text: str, name: str = "tools.py") 
     """The hidden fields of the form that reads a Python file with an interpreter."""
     answer = await page.post("/import", files=[("file", (name, text))])
     html = joined_tags(answer.text)
-    found = re.search(r'<form method="post" action="/import/read".*?</form>', html, re.S)
-    assert found, html
-    fields = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', found[0])
-    assert "This runs the file’s code with that interpreter" in found[0]
+    match = re.search(r'<form method="post" action="/import/read".*?</form>', html, re.S)
+    assert match, html
+    fields = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', match[0])
+    assert "This runs the file’s code with that interpreter" in match[0]
     return dict(fields)
 
 
@@ -483,8 +483,8 @@ async def test_python_file_when_read_by_interpreter_shows_its_tools(
     assert (taken_fields["take"], taken_fields["as:0"]) == (["0"], ["price"])
     done = await taken(page, {**taken_fields, "as:0": ["read_price"], "take": ["0"]})
     assert done.status_code == 303, done.text
-    kept = (await script.get("/tools/read_price")).json()
-    assert kept["config"] == {"file": str(file), "function": "price"}
+    stored = (await script.get("/tools/read_price")).json()
+    assert stored["config"] == {"file": str(file), "function": "price"}
     assert not await enabled(script, "read_price")
 
 

@@ -50,8 +50,8 @@ async def call_of(engine: Engine, session_id: str) -> Call:
     return (await wait_while_running(engine, session_id)).turns[0].calls[0]
 
 
-def renewal(told: Any) -> str:
-    return str(json.loads(told.body)["renew"])
+def renewal(output: Any) -> str:
+    return str(json.loads(output.body)["renew"])
 
 
 @pytest.mark.parametrize("into", ["session", "always"])
@@ -110,8 +110,8 @@ async def test_a_card_renews_nothing_that_it_does_not_show(tmp_path: Path, engin
     here = f"/sessions/{session_id}/calls/{call.id}/rule"
     renew = renewal(await asked.get(here, JSON))
     written(tmp_path, "three")
-    told = await asked.post(renew, {}, JSON)
-    assert (told.status, b"Check the call again" in told.body) == (409, True), told.body
+    output = await asked.post(renew, {}, JSON)
+    assert (output.status, b"Check the call again" in output.body) == (409, True), output.body
     assert engine.rules.listed(ALWAYS) == (rule,)
     again = renewal(await asked.get(here, JSON))
     assert again != renew
@@ -132,4 +132,4 @@ async def test_a_deny_at_the_same_moment_comes_before_the_proposed_rule(engine: 
                 await asyncio.sleep(0)
         await rules._insert(session_id, Rule("own", "deny", id="d", here=session_id), 0)
     assert (await writing).status == 409
-    assert [one.action for one in rules.listed(session_id)] == ["deny"]
+    assert [rule.action for rule in rules.listed(session_id)] == ["deny"]

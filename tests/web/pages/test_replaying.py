@@ -18,8 +18,8 @@ PAGE = {"accept": "text/html"}
 
 async def story(script: httpx.AsyncClient) -> str:
     run_all = [{"tool": "*", "action": "run"}]
-    made = await script.post("/sessions", json={"tools": ["get_weather"], "rules": run_all})
-    session_id: str = made.json()["id"]
+    response = await script.post("/sessions", json={"tools": ["get_weather"], "rules": run_all})
+    session_id: str = response.json()["id"]
     await script.post(f"/sessions/{session_id}/prompts", json={"text": WEATHER})
     assert (await wait_for_session(script, session_id))["state"] == "idle"
     return session_id
@@ -90,9 +90,9 @@ async def test_the_page_of_a_moment_holds_nothing_that_came_later(
 
 async def test_a_recording_plays_in_a_new_session(script: httpx.AsyncClient) -> None:
     session_id = await story(script)
-    made = await script.post(f"/sessions/{session_id}/play", json={"pace": "0"})
-    assert made.status_code == 201
-    new = made.json()["id"]
+    response = await script.post(f"/sessions/{session_id}/play", json={"pace": "0"})
+    assert response.status_code == 201
+    new = response.json()["id"]
     page = (await script.get(f"/sessions/{new}", headers=PAGE)).text
     assert f">\n{WEATHER}</textarea>" in page
     assert f'href="/sessions/{session_id}">Recorded session' in page
@@ -100,9 +100,9 @@ async def test_a_recording_plays_in_a_new_session(script: httpx.AsyncClient) -> 
     changed = await script.post(f"/sessions/{new}/settings", json={"system": "Be brief."})
     assert changed.status_code == 200, changed.text
     await script.post(f"/sessions/{new}/prompts", json={"text": WEATHER})
-    found = await wait_for_session(script, new)
-    assert found["state"] == "waiting"
-    recordings = [f"/sessions/{one}/recordings/1" for one in (session_id, new)]
+    matches = await wait_for_session(script, new)
+    assert matches["state"] == "waiting"
+    recordings = [f"/sessions/{item}/recordings/1" for item in (session_id, new)]
     first, second = [(await script.get(path)).content for path in recordings]
     assert first == second != b""
     refused = await script.post(f"/sessions/{session_id}/play", json={"pace": "7"})

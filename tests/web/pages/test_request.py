@@ -58,7 +58,7 @@ async def test_the_next_request_as_data(script: httpx.AsyncClient) -> None:
     assert await log(script, session_id) == before
     await script.post(f"/sessions/{session_id}/prompts", json=draft)
     await wait_for_session(script, session_id)
-    sent = next(one for one in await log(script, session_id) if one["kind"] == "request_sent")
+    sent = next(item for item in await log(script, session_id) if item["kind"] == "request_sent")
     assert (sent["body"], sent["url"], sent["headers"]) == (
         shown["body"],
         shown["url"],
@@ -89,7 +89,9 @@ async def test_images_of_a_prompt_are_served_and_cannot_do_anything(
     session_id = await begun(script)
     await script.post(f"/sessions/{session_id}/prompts", json={"text": "", "images": [IMAGE]})
     await wait_for_session(script, session_id)
-    seq = next(one["seq"] for one in await log(script, session_id) if one["kind"] == "prompt_added")
+    seq = next(
+        item["seq"] for item in await log(script, session_id) if item["kind"] == "prompt_added"
+    )
     image = await script.get(f"/sessions/{session_id}/images/{seq}/0")
     assert image.content == PNG
     assert image.headers["content-type"] == "image/png"
@@ -113,7 +115,7 @@ async def test_a_plain_form_brings_images(
     sent = await page.post(path, data={"text": "x" * 2_000_000}, files=files)
     assert (sent.status_code, sent.headers["location"]) == (303, f"/sessions/{session_id}")
     await wait_for_session(script, session_id)
-    prompt = next(one for one in await log(script, session_id) if one["kind"] == "prompt_added")
+    prompt = next(item for item in await log(script, session_id) if item["kind"] == "prompt_added")
     assert [image["data"] for image in prompt["images"]] == [IMAGE["data"]]
     assert len(prompt["text"]) == 2_000_000
     bad = await page.post(path, data={"text": "x"}, files=[("images", ("a.png", b"GIF", "x/y"))])
@@ -131,13 +133,13 @@ async def test_the_tab_and_the_line_in_setup(
     other = (await page.get(here, params={"tab": "request", "wire": "anthropic"})).text
     assert "anthropic-version" in other
     htmx = {"hx-request": "true"}
-    told = await page.post(here + "/request", data={"text": "Hi", "wire": ""}, headers=htmx)
-    assert told.text.startswith('<hx-partial hx-target="#request" hx-swap="outerMorph">')
-    assert 'hx-target="#setup-notes"' in told.text
+    response = await page.post(here + "/request", data={"text": "Hi", "wire": ""}, headers=htmx)
+    assert response.text.startswith('<hx-partial hx-target="#request" hx-swap="outerMorph">')
+    assert 'hx-target="#setup-notes"' in response.text
 
 
 async def settings_of(script: httpx.AsyncClient, session_id: str) -> Any:
-    changes = [one["settings"] for one in await log(script, session_id) if "settings" in one]
+    changes = [item["settings"] for item in await log(script, session_id) if "settings" in item]
     return changes[-1]
 
 
@@ -146,9 +148,9 @@ async def test_the_setup_form(script: httpx.AsyncClient, page: httpx.AsyncClient
     path = f"/sessions/{session_id}/settings"
     form = {**FORM, "model": "m1", "thinking": "high", "first_byte_s": "7.5", "max_retries": "0"}
     assert (await page.post(path, data=form)).status_code == 303
-    told = await settings_of(script, session_id)
-    assert told["params"] == {"top_p": 0.5, "thinking": "high"}
-    assert (told["limits"]["first_byte_s"], told["limits"]["max_retries"]) == (7.5, 0)
+    output = await settings_of(script, session_id)
+    assert output["params"] == {"top_p": 0.5, "thinking": "high"}
+    assert (output["limits"]["first_byte_s"], output["limits"]["max_retries"]) == (7.5, 0)
     budget = {**form, "thinking": "budget", "thinking_budget": "2048"}
     await page.post(path, data=budget)
     assert (await settings_of(script, session_id))["params"]["thinking"] == 2048
@@ -156,9 +158,9 @@ async def test_the_setup_form(script: httpx.AsyncClient, page: httpx.AsyncClient
     switched = {**form, "profile": "simulator-openai"}
     drawn = await page.post(path, data=switched, headers={"hx-request": "true"})
     assert drawn.text.startswith('<hx-partial hx-target="#panel-setup" hx-swap="innerMorph">')
-    told = await settings_of(script, session_id)
-    assert (told["profile"]["protocol"], told["model"]) == ("openai_chat", "")
-    assert told["limits"]["first_byte_s"] == 60.0
+    output = await settings_of(script, session_id)
+    assert (output["profile"]["protocol"], output["model"]) == ("openai_chat", "")
+    assert output["limits"]["first_byte_s"] == 60.0
     wrong = await page.post(path, data={**form, "thinking": "budget", "thinking_budget": "much"})
     assert "The thinking budget must be a whole number" in wrong.text
 
@@ -168,11 +170,11 @@ async def test_two_tabs_change_different_fields(
 ) -> None:
     session_id = await begun(script)
     path = f"/sessions/{session_id}/settings"
-    one, other = {**FORM, "base": "1", "system": "Brief."}, {**FORM, "base": "1", "model": "m1"}
-    both = await asyncio.gather(*(page.post(path, data=data) for data in (one, other)))
+    item, other = {**FORM, "base": "1", "system": "Brief."}, {**FORM, "base": "1", "model": "m1"}
+    both = await asyncio.gather(*(page.post(path, data=data) for data in (item, other)))
     assert [answer.status_code for answer in both] == [303, 303]
-    told = await settings_of(script, session_id)
-    assert (told["system"], told["model"]) == ("Brief.", "m1")
+    output = await settings_of(script, session_id)
+    assert (output["system"], output["model"]) == ("Brief.", "m1")
 
 
 async def test_a_refused_form_leads_back(
@@ -202,7 +204,9 @@ async def test_what_a_session_holds_is_isolated_where_it_is_opened(
     prompt = {"text": "<script>alert(1)</script>", "images": [IMAGE]}
     await script.post(f"/sessions/{session_id}/prompts", json=prompt)
     await wait_for_session(script, session_id)
-    seq = next(one["seq"] for one in await log(script, session_id) if one["kind"] == "prompt_added")
+    seq = next(
+        item["seq"] for item in await log(script, session_id) if item["kind"] == "prompt_added"
+    )
     for path in FILES:
         address = f"/sessions/{session_id}/{path}".replace("SEQ", str(seq)).rstrip("/")
         for accept in ("*/*", "text/html,application/xhtml+xml,*/*;q=0.8", "application/json"):

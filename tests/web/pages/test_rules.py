@@ -29,8 +29,8 @@ HTMX = ("hx-request", "true")
 FORM = {"tool": "calculator", "does": "deny", "reason": "No sums."}
 
 
-def data(told: Any) -> Any:
-    return json.loads(told.body)
+def data(output: Any) -> Any:
+    return json.loads(output.body)
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -38,11 +38,11 @@ async def test_a_script_writes_reads_and_changes_rules(own: bool, engine: Engine
     asked = Asked(engine)
     session_id = await create_session(engine, ["calculator"])
     path = f"/sessions/{session_id}/rules" if own else "/rules"
-    made = await asked.post(path, {"tool": "calculator", "action": "run"}, JSON)
-    one = data(made)
-    assert (made.status, made.header("location")) == (201, f"{path}/{one['id']}")
-    assert one == {
-        "id": one["id"],
+    result = await asked.post(path, {"tool": "calculator", "action": "run"}, JSON)
+    item = data(result)
+    assert (result.status, result.header("location")) == (201, f"{path}/{item['id']}")
+    assert item == {
+        "id": item["id"],
         "tool": "calculator",
         "action": "run",
         "text": "",
@@ -55,12 +55,12 @@ async def test_a_script_writes_reads_and_changes_rules(own: bool, engine: Engine
         "fault": "",
         "enabled": True,
         "proposed": False,
-        "base": one["base"],
+        "base": item["base"],
         "bound": {"calculator": "same"},
     }
     body = {"tool": "*", "action": "deny", "place": 0, "when": {"/a": {"one_of": [1]}}}
     first = data(await asked.post(path, body, JSON))
-    assert [row["id"] for row in data(await asked.get(path, JSON))] == [first["id"], one["id"]]
+    assert [row["id"] for row in data(await asked.get(path, JSON))] == [first["id"], item["id"]]
     here = f"{path}/{first['id']}"
     moved = await asked.post(f"{here}/move", {"place": 1}, JSON)
     assert (moved.status, data(moved)["id"]) == (200, first["id"])
@@ -71,13 +71,13 @@ async def test_a_script_writes_reads_and_changes_rules(own: bool, engine: Engine
     assert (await asked.post(f"{here}/delete", {}, JSON)).status == 200
     assert (await asked.post(f"{here}/delete", {}, JSON)).status == 404
     assert (await asked.post(f"{here}/restore", {}, JSON)).status == 200
-    assert [row["id"] for row in data(await asked.get(path, JSON))] == [one["id"], first["id"]]
-    told = data(await asked.post(f"{path}/look", {"tool": "y", "action": "ask"}, JSON))
-    assert told == {"said": "Rule 3: ask y", "notes": []}
+    assert [row["id"] for row in data(await asked.get(path, JSON))] == [item["id"], first["id"]]
+    output = data(await asked.post(f"{path}/look", {"tool": "y", "action": "ask"}, JSON))
+    assert output == {"said": "Rule 3: ask y", "notes": []}
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "status", "said"),
+    ("path", "body", "status", "message"),
     [
         ("", {"tool": "x"}, 422, "tool and action"),
         ("", {"tool": "x", "action": "run", "place": -1}, 422, "place must be a whole number"),
@@ -93,12 +93,12 @@ async def test_a_script_writes_reads_and_changes_rules(own: bool, engine: Engine
     ],
 )
 async def test_what_is_refused_changes_nothing(
-    path: str, body: Mapping[str, Any], status: int, said: str, start_engine: StartEngine
+    path: str, body: Mapping[str, Any], status: int, message: str, start_engine: StartEngine
 ) -> None:
     engine = await start_engine(environment={"MY_API_KEY": CANARY})
-    told = await Asked(engine).post(f"/rules{path}", body, JSON)
-    assert (told.status, said in data(told)["error"]) == (status, True), data(told)
-    assert CANARY not in told.body.decode()
+    output = await Asked(engine).post(f"/rules{path}", body, JSON)
+    assert (output.status, message in data(output)["error"]) == (status, True), data(output)
+    assert CANARY not in output.body.decode()
     assert engine.rules.version == 0
     bad = {"rules": [{"tool": "x", "action": "deny", "text": CANARY}]}
     assert (await Asked(engine).post("/sessions", bad, JSON)).status == 422
@@ -114,8 +114,8 @@ async def test_a_deleted_session_keeps_its_rules_as_they_are(engine: Engine) -> 
     posts: list[tuple[str, dict[str, Any]]] = [
         ("", {"tool": "x", "action": "run"}),
         (f"/{rule.id}", {"tool": "x", "action": "run"}),
-        *((f"/{rule.id}/{one}", {"place": 0}) for one in ("delete", "move", "renew")),
-        *((f"/{rule.id}/{one}", {}) for one in ("restore", "switch", "always", "here")),
+        *((f"/{rule.id}/{literal}", {"place": 0}) for literal in ("delete", "move", "renew")),
+        *((f"/{rule.id}/{literal}", {}) for literal in ("restore", "switch", "always", "here")),
     ]
     for where, body in posts:
         assert (await asked.post(path + where, body, JSON)).status == 409, where
@@ -140,18 +140,20 @@ async def test_the_page_without_a_script(engine: Engine) -> None:
     for example in rule_examples():  # each is taken with one click
         assert f'aria-label="Add: {WORDS[example.rule.action][0]} {example.title}"' in empty
         assert (await asked.post("/rules", example.fields, PAGE)).status == 303
-    taken = engine.rules.listed(ALWAYS)
-    assert [rule.sentence for rule in taken] == [one.rule.sentence for one in rule_examples()]
+    rules = engine.rules.listed(ALWAYS)
+    assert [rule.sentence for rule in rules] == [
+        rule_example.rule.sentence for rule_example in rule_examples()
+    ]
     assert 'aria-label="Add:' not in (await asked.get("/rules", PAGE)).body.decode()
-    for rule in taken:
+    for rule in rules:
         await asked.post(f"/rules/{rule.id}/delete", {}, PAGE)
 
     shown = (await asked.post("/rules/look", FORM, PAGE)).body.decode()
     assert "<b>Rule 1: deny calculator</b>" in shown
     assert "No sums.</textarea>" in shown
-    made = await asked.post("/rules", FORM, PAGE)
+    result = await asked.post("/rules", FORM, PAGE)
     (rule,) = engine.rules.listed(ALWAYS)
-    assert (made.status, made.header("location")) == (303, f"/rules#rule-{rule.id}")
+    assert (result.status, result.header("location")) == (303, f"/rules#rule-{rule.id}")
     run = {"tool": "*", "does": "run", "read_only": "on", "first": "on"}
     tests = {"pointer": ["/a", "", ""], "test": ["equals"] * 3, "value": ["3", "", ""]}
     assert (await asked.post("/rules", run | tests, PAGE)).status == 303
@@ -179,9 +181,9 @@ async def test_what_is_refused_stays_in_the_form(start_engine: StartEngine) -> N
     engine = await start_engine(environment={"MY_API_KEY": CANARY})
     asked = Asked(engine)
     half = FORM | {"pointer": ["/a"], "test": ["equals"], "value": [""]}
-    told = await asked.post("/rules", half, PAGE)
-    page = told.body.decode()
-    assert told.status == 422
+    output = await asked.post("/rules", half, PAGE)
+    page = output.body.decode()
+    assert output.status == 422
     assert "Enter a value to compare /a with" in page
     assert 'value="/a"' in joined_tags(page)
     assert "No sums.</textarea>" in page
@@ -261,7 +263,7 @@ async def test_setup_without_a_script_leads_back_to_it(engine: Engine) -> None:
     path, setup = f"/sessions/{session_id}/rules", f"/sessions/{session_id}?tab=setup"
     moved = await asked.post(f"{path}/{y.id}/move", {"at": "setup", "place": "0"}, PAGE)
     assert moved.header("location") == f"{setup}#rule-{y.id}"
-    assert [one.id for one in engine.rules.listed(session_id)] == [y.id, x.id]
+    assert [rule.id for rule in engine.rules.listed(session_id)] == [y.id, x.id]
     drawn = await asked.post(f"{path}/{y.id}/delete", {"at": "setup"}, HTMX, PAGE)
     assert f'action="{path}/{y.id}/restore?at=setup"' in drawn.body.decode()
     back = await asked.post(f"{path}/{y.id}/restore?at=setup", {"x": ""}, PAGE)
@@ -271,15 +273,15 @@ async def test_setup_without_a_script_leads_back_to_it(engine: Engine) -> None:
 async def test_what_is_gone_is_said_beside_the_list_as_it_is(engine: Engine) -> None:
     asked = Asked(engine)
     gone = data(await asked.post("/rules", {"tool": "x", "action": "run"}, JSON))["id"]
-    kept = data(await asked.post("/rules", {"tool": "y", "action": "deny"}, JSON))["id"]
+    stored = data(await asked.post("/rules", {"tool": "y", "action": "deny"}, JSON))["id"]
     await asked.post(f"/rules/{gone}/delete", {}, JSON)
     for act, fields in (("/switch", {"enabled": "false"}), ("/move", {"place": "1"}),
                         ("/delete", {}), ("", FORM)):  # fmt: skip
-        told = await asked.post(f"/rules/{gone}{act}", fields, PAGE)
-        assert told.status == 404
-        assert "This rule no longer exists" in told.body.decode()
-        assert f'id="rule-{kept}"' in told.body.decode()
-    assert f'id="rule-{kept}"' in (await asked.get(f"/rules?edit={gone}", PAGE)).body.decode()
+        output = await asked.post(f"/rules/{gone}{act}", fields, PAGE)
+        assert output.status == 404
+        assert "This rule no longer exists" in output.body.decode()
+        assert f'id="rule-{stored}"' in output.body.decode()
+    assert f'id="rule-{stored}"' in (await asked.get(f"/rules?edit={gone}", PAGE)).body.decode()
 
 
 async def test_the_form_says_what_would_never_hold(engine: Engine) -> None:
@@ -289,18 +291,18 @@ async def test_the_form_says_what_would_never_hold(engine: Engine) -> None:
     assert "Choose an action" in nothing.body.decode()
     typed = {**FORM, "tool": "get_weather", "pointer": "/citty", "test": "equals"}
     typed["value"] = "Paris"
-    told = await asked.post("/rules/look", typed, PAGE, HTMX)
-    assert "get_weather has no /citty; it has city" in told.body.decode()
-    assert '<option value="/city">' in told.body.decode()
+    output = await asked.post("/rules/look", typed, PAGE, HTMX)
+    assert "get_weather has no /citty; it has city" in output.body.decode()
+    assert '<option value="/city">' in output.body.decode()
     half = await asked.post("/rules/look", {**typed, "value": ""}, PAGE, HTMX)
     assert '<option value="/city">' in half.body.decode()
     # Behind one that always decides before it: written before that by one button.
     await asked.post("/rules", {"tool": "y", "action": "deny"}, JSON)
     await asked.post("/rules", {"tool": "*", "action": "deny"}, JSON)
-    told = await asked.post("/rules/look", FORM, PAGE, HTMX)
-    assert 'name="before" value="1">Add it before rule 2<' in joined_tags(told.body.decode())
+    output = await asked.post("/rules/look", FORM, PAGE, HTMX)
+    assert 'name="before" value="1">Add it before rule 2<' in joined_tags(output.body.decode())
     await asked.post("/rules", {**FORM, "before": "1"}, PAGE)
-    assert [one["tool"] for one in data(await asked.get("/rules", JSON))] == [
+    assert [item["tool"] for item in data(await asked.get("/rules", JSON))] == [
         "y", "calculator", "*"
     ]  # fmt: skip
     # A fault is the whole answer.
@@ -310,15 +312,15 @@ async def test_the_form_says_what_would_never_hold(engine: Engine) -> None:
 
 async def test_a_form_that_is_out_of_date_replaces_nothing_unread(engine: Engine) -> None:
     asked = Asked(engine)
-    made = data(await asked.post("/rules", {"tool": "w", "action": "run"}, JSON))
-    page = (await asked.get(f"/rules?edit={made['id']}", PAGE)).body.decode()
-    assert f'name="base" value="{made["base"]}"' in joined_tags(page)
-    here, form = f"/rules/{made['id']}", FORM | {"tool": "w", "does": "run"}
+    result = data(await asked.post("/rules", {"tool": "w", "action": "run"}, JSON))
+    page = (await asked.get(f"/rules?edit={result['id']}", PAGE)).body.decode()
+    assert f'name="base" value="{result["base"]}"' in joined_tags(page)
+    here, form = f"/rules/{result['id']}", FORM | {"tool": "w", "does": "run"}
     denies = data(await asked.post(here, {"tool": "w", "action": "deny"}, JSON))
-    stale = await asked.post(here, form | {"base": made["base"]}, PAGE)
+    stale = await asked.post(here, form | {"base": result["base"]}, PAGE)
     page = stale.body.decode()
     assert (stale.status, "It is now “deny w”" in page) == (409, True)
-    body = {"tool": "w", "action": "run", "base": made["base"]}
+    body = {"tool": "w", "action": "run", "base": result["base"]}
     assert (await asked.post(here, body, JSON)).status == 409
     assert engine.rules.listed(ALWAYS)[0].action == "deny"
     assert f'name="base" value="{denies["base"]}"' in joined_tags(page)
@@ -328,22 +330,22 @@ async def test_a_form_that_is_out_of_date_replaces_nothing_unread(engine: Engine
 
 async def test_undo_says_where_the_rule_stands_now(engine: Engine) -> None:
     asked = Asked(engine)
-    for headers, said in (((JSON,), "“deny w”"), ((PAGE,), "/rules?moved=1#rule-")):
+    for headers, message in (((JSON,), "“deny w”"), ((PAGE,), "/rules?moved=1#rule-")):
         rule = data(await asked.post("/rules", {"tool": "w", "action": "run"}, JSON))
         await asked.post(f"/rules/{rule['id']}/delete", {}, JSON)
         await asked.post("/rules", {"tool": "w", "action": "deny"}, JSON)
-        told = await asked.post(f"/rules/{rule['id']}/restore", {"x": ""}, *headers)
-        where = told.header("location") if told.status == 303 else data(told)["note"]
-        assert said in str(where)
+        output = await asked.post(f"/rules/{rule['id']}/restore", {"x": ""}, *headers)
+        where = output.header("location") if output.status == 303 else data(output)["note"]
+        assert message in str(where)
     assert "The rule was restored below" in (await asked.get("/rules?moved=1", PAGE)).body.decode()
 
 
 async def test_undo_of_a_rule_for_always_stays_on_the_page_of_the_session(engine: Engine) -> None:
     asked = Asked(engine)
-    one = data(await asked.post("/rules", {"tool": "x", "action": "run"}, JSON))["id"]
-    told = await asked.post(f"/rules/{one}/delete", {}, PAGE, HTMX)
-    assert (told.status, told.header("hx-redirect")) == (200, None)
-    assert "The rule was deleted." in told.body.decode()
-    assert f'action="/rules/{one}/restore"' in told.body.decode()
-    back = await asked.post(f"/rules/{one}/restore", {}, PAGE, HTMX)
+    item = data(await asked.post("/rules", {"tool": "x", "action": "run"}, JSON))["id"]
+    output = await asked.post(f"/rules/{item}/delete", {}, PAGE, HTMX)
+    assert (output.status, output.header("hx-redirect")) == (200, None)
+    assert "The rule was deleted." in output.body.decode()
+    assert f'action="/rules/{item}/restore"' in output.body.decode()
+    back = await asked.post(f"/rules/{item}/restore", {}, PAGE, HTMX)
     assert "From now on: run x." in back.body.decode()

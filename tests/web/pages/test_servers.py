@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("patient_mcp")]
 CANARY = "canary-55f20b9e1d7c4a36"
 
 
-def data(told: Any) -> Any:
-    return json.loads(told.body)
+def data(output: Any) -> Any:
+    return json.loads(output.body)
 
 
 async def test_a_server_from_the_form_to_its_tools(start_engine: StartEngine) -> None:
@@ -32,8 +32,8 @@ async def test_a_server_from_the_form_to_its_tools(start_engine: StartEngine) ->
     asked = Asked(engine)
     assert b"No servers yet" in (await asked.get("/servers", PAGE)).body
     assert (await asked.get("/servers?new=1", PAGE)).status == 200
-    made = await asked.post("/servers", {"name": "fine", "line": line}, PAGE)
-    assert (made.status, made.header("location")) == (303, "/servers/fine")
+    result = await asked.post("/servers", {"name": "fine", "line": line}, PAGE)
+    assert (result.status, result.header("location")) == (303, "/servers/fine")
     assert (await engine.servers.get("fine")).server == server
 
     page = (await asked.get("/servers/fine", PAGE)).body.decode()
@@ -52,11 +52,11 @@ async def test_a_server_from_the_form_to_its_tools(start_engine: StartEngine) ->
     listed = await asked.post("/servers/fine/list", {"x": ""}, PAGE)
     assert listed.header("location") == "/servers/fine#tools"
     page = (await asked.get("/servers/fine", PAGE)).body.decode()
-    tool = next(one for one in data(await asked.get("/servers/fine", JSON))["tools"])
+    tool = next(tool for tool in data(await asked.get("/servers/fine", JSON))["tools"])
     chosen = f"{tool['fingerprint']} {tool['name']}"
     assert f'value="{chosen}" checked' in joined_tags(page)
-    taken = await asked.post("/servers/fine/take", {"tools": chosen}, PAGE)
-    assert taken.header("location") == "/servers/fine?taken=1#tools"
+    accepted = await asked.post("/servers/fine/take", {"tools": chosen}, PAGE)
+    assert accepted.header("location") == "/servers/fine?taken=1#tools"
     assert (await engine.library.tool("add")).config == {"server": "fine", "tool": "add"} | (
         {"output_schema": tool["output_schema"]}
     )
@@ -89,12 +89,12 @@ async def test_a_listing_that_failed_is_not_called_missing(engine: Engine) -> No
 async def test_a_script_keeps_and_reads_servers(engine: Engine) -> None:
     asked = Asked(engine)
     body = {"name": "far", "url": "https://mcp.example/x", "headers": {"x-a": "${A_KEY}"}}
-    made = await asked.post("/servers", body, JSON)
-    assert (made.status, made.header("location")) == (201, "/servers/far")
-    told = data(made)
-    assert (told["state"], told["accepted"], told["private"]) == ("new", False, False)
-    assert told["missing"] == ["A_KEY"]
-    assert [one["name"] for one in data(await asked.get("/servers", JSON))] == ["far"]
+    result = await asked.post("/servers", body, JSON)
+    assert (result.status, result.header("location")) == (201, "/servers/far")
+    output = data(result)
+    assert (output["state"], output["accepted"], output["private"]) == ("new", False, False)
+    assert output["missing"] == ["A_KEY"]
+    assert [item["name"] for item in data(await asked.get("/servers", JSON))] == ["far"]
     again = await asked.post("/servers", {**body, "url": "https://mcp.example/y"}, JSON)
     assert data(again)["url"] == "https://mcp.example/y", "a script writes over its own"
     page = (await asked.get("/servers/far", PAGE)).body.decode()
@@ -136,13 +136,13 @@ async def test_what_is_refused_stays_in_the_form(
 ) -> None:
     engine = await start_engine(environment={"MY_API_KEY": CANARY})
     await engine.servers.save(Server("taken", "x"))
-    told = await Asked(engine).post("/servers", typed, PAGE)
-    assert told.status == 422
-    page = told.body.decode()
+    output = await Asked(engine).post("/servers", typed, PAGE)
+    assert output.status == 422
+    page = output.body.decode()
     assert words in page
     assert f'value="{typed["name"]}"' in page
     assert CANARY not in page
-    assert [one.server.name for one in await engine.servers.all()] == ["taken"]
+    assert [shown_server.server.name for shown_server in await engine.servers.all()] == ["taken"]
 
 
 async def test_a_changed_tool_is_shown_with_what_is_new(start_engine: StartEngine) -> None:

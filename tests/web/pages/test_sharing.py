@@ -71,9 +71,9 @@ async def test_every_form_is_a_file_without_what_must_not_leave(
     assert name is not None
     assert MOTTO not in answer.text
     assert LOOKS_LIKE not in answer.text
-    told = (await script.get(path)).json()
-    assert told["file"] == name[1]
-    assert {one["where"] for one in told["masked"]} >= {"prompt 1", "request 1"}
+    output = (await script.get(path)).json()
+    assert output["file"] == name[1]
+    assert {item["where"] for item in output["masked"]} >= {"prompt 1", "request 1"}
 
 
 async def test_the_page_says_what_leaves(script: httpx.AsyncClient, session_id: str) -> None:
@@ -129,15 +129,15 @@ async def test_a_session_is_brought_read_and_goes_on_as_a_copy(script: httpx.Asy
         assert words in shown
     none = await script.post(here + "/take", json={"tools": ["no_such"]})
     assert none.status_code == 422
-    taken = await script.post(here + "/take", json={"tools": ["get_weather"]})
-    assert taken.status_code == 201
-    child = (await script.get(f"/sessions/{taken.json()['id']}/events")).text.splitlines()
+    response = await script.post(here + "/take", json={"tools": ["get_weather"]})
+    assert response.status_code == 201
+    child = (await script.get(f"/sessions/{response.json()['id']}/events")).text.splitlines()
     *_, changed, forked = [json.loads(line) for line in child]
     assert forked["kind"] == "session_forked"
     assert forked["foreign"] is True
     assert [tool["name"] for tool in changed["settings"]["tools"]] == ["get_weather"]
     assert changed["settings"]["profile"]["base_url"] == "sim:"
-    own = await script.post(f"/sessions/{taken.json()['id']}/take", json={"tools": []})
+    own = await script.post(f"/sessions/{response.json()['id']}/take", json={"tools": []})
     assert own.status_code == 422
     assert (await script.post(here + "/delete", json={})).status_code == 200
 
@@ -153,10 +153,10 @@ async def test_a_form_brings_a_file_and_reads_why_not(script: httpx.AsyncClient)
     answer = await sent(foreign())
     assert answer.status_code == 303
     assert answer.headers["location"].startswith("/sessions/")
-    for data, said in ((foreign()[:-9], "Line "), (b"", "choose a file"), (b"\xff\n", "")):
+    for data, message in ((foreign()[:-9], "Line "), (b"", "choose a file"), (b"\xff\n", "")):
         wrong = await sent(data)
         assert wrong.status_code == 422
-        assert said in wrong.text
+        assert message in wrong.text
         assert '<b class="mono">a.jsonl</b>' in wrong.text
         assert "It contains MCP servers" not in wrong.text
     pasted = await script.post("/sessions/import", data={"text": "no <session>"}, headers=PAGE)
@@ -170,10 +170,10 @@ async def test_a_new_session_is_not_like_a_foreign_one(script: httpx.AsyncClient
     data = write_session(SessionBundle(log.session(), "Late", log.events)).data
     assert (await script.post("/sessions/import", content=data)).status_code == 201
     listed = (await script.get("/sessions")).json()
-    foreign_id = next(one["id"] for one in listed if one["title"] == "Late")
-    taken = await script.post(f"/sessions/{foreign_id}/fork", json={"go": False})
-    assert taken.status_code == 201  # one's own, and later than all others
-    assert "EVIL" in (await script.get(f"/sessions/{taken.json()['id']}/events")).text
+    foreign_id = next(item["id"] for item in listed if item["title"] == "Late")
+    response = await script.post(f"/sessions/{foreign_id}/fork", json={"go": False})
+    assert response.status_code == 201  # one's own, and later than all others
+    assert "EVIL" in (await script.get(f"/sessions/{response.json()['id']}/events")).text
     answer = await script.post("/sessions", data={"model": "m"}, headers=PAGE)
     child = answer.headers["location"]
     assert "EVIL" not in (await script.get(f"{child}/events")).text
@@ -196,8 +196,8 @@ async def test_the_page_of_an_agents_request_says_who_spoke_and_what_stays_behin
     assert "metadata, context_management, output_config, thinking." in shown
     assert "defer_loading" in shown
     for profile, blocks in (("anthropic", CLAUDE_CODE["system"]), ("openai", None)):
-        taken = await script.post(here, json={"tools": ["Edit"], "profile": profile})
-        log = (await script.get(f"/sessions/{taken.json()['id']}/events")).text.splitlines()
+        response = await script.post(here, json={"tools": ["Edit"], "profile": profile})
+        log = (await script.get(f"/sessions/{response.json()['id']}/events")).text.splitlines()
         (changed,) = [json.loads(line) for line in log if '"settings_changed"' in line]
         assert changed["settings"]["extra"].get("system") == blocks
         assert changed["settings"]["tools"][0]["extra"]["anthropic"]["defer_loading"] is True

@@ -39,14 +39,14 @@ class Here(Asked):
         self.app, self.site = make_app(engine, token=TOKEN, port=lambda: PORT, simulator=_nothing)
 
     async def page(self, path: str) -> str:
-        told = await self.get(path, PAGE)
-        assert told.status == 200, told.body
-        return told.body.decode()
+        output = await self.get(path, PAGE)
+        assert output.status == 200, output.body
+        return output.body.decode()
 
     async def json(self, path: str, body: Any = None) -> Any:
-        told = await (self.get(path, JSON) if body is None else self.post(path, body, JSON))
-        assert told.status in (200, 201), told.body
-        return json.loads(told.body)
+        output = await (self.get(path, JSON) if body is None else self.post(path, body, JSON))
+        assert output.status in (200, 201), output.body
+        return json.loads(output.body)
 
 
 async def session_of(agent: FakeAgent, session_id: str) -> Session:
@@ -155,11 +155,11 @@ async def test_nothing_is_sent_or_run_from_here(engine: Engine) -> None:
         (f"calls/{bash.id}/background", {}),
     ]
     for path, body in asked:
-        told = await here.post(f"/sessions/{session_id}/{path}", body, JSON)
-        said = told.body.decode()
-        assert told.status in (409, 422) or path == "decisions", (path, told.status)
+        output = await here.post(f"/sessions/{session_id}/{path}", body, JSON)
+        message = output.body.decode()
+        assert output.status in (409, 422) or path == "decisions", (path, output.status)
         why = "already decided" if "decision" in path else "An agent runs this session"
-        assert why in said, (path, said)
+        assert why in message, (path, message)
     assert (await session_of(agent, session_id)).seq == seq
 
 
@@ -198,8 +198,8 @@ async def test_the_list_folds_what_an_agent_does_on_the_side(engine: Engine) -> 
     assert "Build a house." in words(top)
     assert "Claude Code" in words(top)
     assert re.search("1 side session.*Name this.", words(below))
-    found = await here.json("/find?q=name&is=agent")
-    assert [hit["title"] for hit in found["hits"]] == ["Name this."]
+    matches = await here.json("/find?q=name&is=agent")
+    assert [hit["title"] for hit in matches["hits"]] == ["Name this."]
     agents = await here.page("/agents")
     assert "Build a house." in agents
     assert "Name this." not in agents.partition('id="taps"')[2]
@@ -223,8 +223,8 @@ async def test_whatever_reads_sessions_reads_it(engine: Engine) -> None:
         "/find?q=files",
     ]
     for page in pages:
-        told = await here.get(page, PAGE)
-        assert told.status == 200, (page, told.body[-400:])
+        output = await here.get(page, PAGE)
+        assert output.status == 200, (page, output.body[-400:])
     for name in EXPORTS:
         text = (await here.json(f"{path}/export?as={name}"))["text"]
         assert "ls" in text, name
@@ -240,11 +240,11 @@ async def test_an_imported_one_is_only_read(engine: Engine) -> None:
     (session_id,) = await engine.log.tapped(agent.tap.id, 9)
     log = (await here.json(f"/sessions/{session_id}/export?as=jsonl"))["text"]
     scope = scope_of("POST", "/sessions/import", [("host", HERE), BEARER, JSON])
-    brought = json.loads((await call(here.app, scope, [log.encode()])).body)["id"]
+    imported = json.loads((await call(here.app, scope, [log.encode()])).body)["id"]
     assert await engine.log.tapped(agent.tap.id, 9) == [session_id]
-    session = await session_of(agent, brought)
+    session = await session_of(agent, imported)
     assert (session.state, next(session.calls()).status) == ("interrupted", "interrupted")
-    html = await here.page(f"/sessions/{brought}")
+    html = await here.page(f"/sessions/{imported}")
     assert set(ACTION.findall(html)) <= {"delete", "play", "wire"}
     assert "From someone else." in html
     assert "Claude Code" in html
@@ -285,8 +285,8 @@ async def test_side_by_side_it_takes_no_message(engine: Engine) -> None:
     session_id = await worked(agent)
     html = await here.page(f"/compare?session={session_id}&view=live")
     assert "an agent runs it" in words(html)
-    told = await here.post("/compare/prompts", {"sessions": [session_id], "text": "x"}, JSON)
-    assert told.status == 409
+    output = await here.post("/compare/prompts", {"sessions": [session_id], "text": "x"}, JSON)
+    assert output.status == 409
 
 
 async def test_what_the_agent_adds_to_a_prompt_is_folded(engine: Engine) -> None:
@@ -301,12 +301,12 @@ async def test_what_the_agent_adds_to_a_prompt_is_folded(engine: Engine) -> None
     assert "Do not say this." in folded
     assert "system-reminder 16 characters" in words(folded)
     assert "List the &lt;b-c&gt; files." in rest.partition("</section>")[0]
-    said = "Skills.\n" + 200 * "- init\n"
-    agent.messages.append({"role": "system", "content": said})
+    message = "Skills.\n" + 200 * "- init\n"
+    agent.messages.append({"role": "system", "content": message})
     await agent.answer(await agent.ask(), "Fine.")
     html = await here.page(f"/sessions/{session_id}")
-    told = words(html.partition('aria-label="System"')[2])
-    assert re.match(r">?\s*System Skills\. 1.40\d characters", told), told[:80]
+    output = words(html.partition('aria-label="System"')[2])
+    assert re.match(r">?\s*System Skills\. 1.40\d characters", output), output[:80]
     asked = {"text": "And then?", "go": False}
     child = (await here.json(f"/sessions/{session_id}/fork", asked))["id"]
     forked = words((await here.page(f"/sessions/{child}")).partition('id="flow"')[2])
@@ -372,12 +372,12 @@ async def test_what_a_request_changed_is_shown_with_what_its_cache_says(engine: 
     setup = await here.page(f"{path}?tab=setup")
     assert 'id="session-rules"' in setup
     assert "needs your approval" not in setup
-    told = await here.json(f"{path}/requests/2/changes")
-    assert told["missed"] is True
-    assert told["tools"] == {"came": [], "went": ["Read"], "changed": []}
-    assert (told["first"]["kind"], told["first"]["name"]) == ("tool", "Read")
-    assert told["messages"] == {"before": 1, "now": 3, "same": 1}
-    assert told["tokens"]["before"] | {"bytes": 0} == {
+    output = await here.json(f"{path}/requests/2/changes")
+    assert output["missed"] is True
+    assert output["tools"] == {"came": [], "went": ["Read"], "changed": []}
+    assert (output["first"]["kind"], output["first"]["name"]) == ("tool", "Read")
+    assert output["messages"] == {"before": 1, "now": 3, "same": 1}
+    assert output["tokens"]["before"] | {"bytes": 0} == {
         **{"read": 9510, "cached": 9000, "cache_written": 500, "written": 80},
         "bytes": 0,
     }
@@ -406,13 +406,13 @@ async def test_a_run_is_shared_with_what_stands_below_it(engine: Engine) -> None
     await agent.answer(await agent.ask("Look in b."), "sk-ant-api03-" + "s3cr3t" * 9)
     assert len(await engine.log.tapped(agent.tap.id, 9)) == 2
     path = f"/sessions/{top}"
-    told = await here.json(f"{path}/export?as=html")
-    assert 'id="data-1"' in told["text"]
-    assert any(mark["where"].startswith("Look in b.: ") for mark in told["masked"])
+    output = await here.json(f"{path}/export?as=html")
+    assert 'id="data-1"' in output["text"]
+    assert any(mark["where"].startswith("Look in b.: ") for mark in output["masked"])
     for query in ("as=html&without=beside", "as=jsonl"):
-        told = await here.json(f"{path}/export?{query}")
-        assert "data-1" not in told["text"].partition("<script>")[0]
-        assert "Look in b." not in told["text"]
+        output = await here.json(f"{path}/export?{query}")
+        assert "data-1" not in output["text"].partition("<script>")[0]
+        assert "Look in b." not in output["text"]
     shown = words(await here.page(f"{path}/share?as=html"))
     assert "1 more session" in shown
     assert "side sessions: its sub-agents and side requests" in shown

@@ -25,8 +25,8 @@ def tool(name: str, port: int, key: str = "TEAM_TOKEN") -> dict[str, Any]:
 
 
 async def tried(script: httpx.AsyncClient, what: Any) -> str:
-    made = await script.post("/tools/try", json={"tool": what, "arguments": {}})
-    return str(made.text)
+    response = await script.post("/tools/try", json={"tool": what, "arguments": {}})
+    return str(response.text)
 
 
 async def test_saved_it_goes_there_and_nowhere_else(script: httpx.AsyncClient) -> None:
@@ -37,8 +37,8 @@ async def test_saved_it_goes_there_and_nowhere_else(script: httpx.AsyncClient) -
 
 
 async def test_a_key_of_a_provider_is_not_let_go_by_a_tool(script: httpx.AsyncClient) -> None:
-    made = await script.post("/tools", json=tool("b", 3, "OPENAI_API_KEY"))
-    assert made.status_code == 201
+    response = await script.post("/tools", json=tool("b", 3, "OPENAI_API_KEY"))
+    assert response.status_code == 201
     assert "does not belong to http://127.0.0.1:3" in await tried(script, "b")
 
 

@@ -44,7 +44,7 @@ async def test_what_a_tool_takes_is_kept(
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("typed", "message"),
     [
         ({"takes": "regex", "definition": " "}, "Enter the grammar"),
         ({"takes": "prose", "definition": "x"}, "format is"),
@@ -52,11 +52,11 @@ async def test_what_a_tool_takes_is_kept(
     ],
 )
 async def test_what_cannot_be_is_said_and_nothing_typed_is_lost(
-    page: httpx.AsyncClient, typed: dict[str, str], said: str
+    page: httpx.AsyncClient, typed: dict[str, str], message: str
 ) -> None:
     refused = await page.post("/tools", data={**FORM, **typed, "name": "other"})
     assert refused.status_code == 422
-    assert said in refused.text
+    assert message in refused.text
     assert 'value="other"' in refused.text
 
 
@@ -281,6 +281,6 @@ async def test_a_new_tool_is_neither_praised_nor_blamed(page: httpx.AsyncClient)
     assert "not a valid tool yet" in refused
     assert "Give the tool a name" not in refused
     look = {**FORM, "name": "", "parameters": "{}", "try_tool": "", "do": "look"}
-    told = (await page.post("/tools/try", data=look, headers={"hx-request": "true"})).text
-    assert "note told" in told
-    assert "note failed" not in told
+    output = (await page.post("/tools/try", data=look, headers={"hx-request": "true"})).text
+    assert "note told" in output
+    assert "note failed" not in output

@@ -44,11 +44,11 @@ HX = {"hx-request": "true"}
 
 @pytest.fixture
 async def script(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
-    async with server.client() as made:
+    async with server.client() as async_client:
         for tool in (MOCK, PERSON, SLOW):
-            (await made.post("/tools", json=tool)).raise_for_status()
+            (await async_client.post("/tools", json=tool)).raise_for_status()
         with anyio.fail_after(60):
-            yield made
+            yield async_client
 
 
 async def test_a_script_gets_the_result_and_what_each_provider_would_get(
@@ -58,17 +58,17 @@ async def test_a_script_gets_the_result_and_what_each_provider_would_get(
     answer = await script.post(
         "/tools/try", content=sent, headers={"content-type": "application/json"}
     )
-    told = answer.json()
-    assert answer.status_code == 200, told
-    assert told["state"] == "done"
-    assert told["result"]["text"] == "9007199254740993.0 it is"
-    assert told["result"]["staged"] is True
-    assert told["wire"]["openai_chat"]["value"]["content"] == "9007199254740993.0 it is"
-    assert len(told["wire"]) == 5
-    again = (await script.get(f"/tools/try/{told['id']}")).json()
-    assert again == told
+    output = answer.json()
+    assert answer.status_code == 200, output
+    assert output["state"] == "done"
+    assert output["result"]["text"] == "9007199254740993.0 it is"
+    assert output["result"]["staged"] is True
+    assert output["wire"]["openai_chat"]["value"]["content"] == "9007199254740993.0 it is"
+    assert len(output["wire"]) == 5
+    again = (await script.get(f"/tools/try/{output['id']}")).json()
+    assert again == output
     sessions = (await script.get("/sessions")).json()
-    assert not any("try" in one["id"] for one in sessions)
+    assert not any("try" in session["id"] for session in sessions)
 
 
 async def test_result_that_breaks_the_output_schema_is_said_beside_it(
@@ -111,14 +111,14 @@ async def test_run_anyway_an_own_tool_and_an_answer_by_hand(script: httpx.AsyncC
     own = {"tool": {"name": "own", "config": {"result": "mine"}}}
     assert (await script.post("/tools/try", json=own)).json()["result"]["text"] == "mine"
     body = {"tool": "ask_me", "answer": "no", "is_error": True}
-    told = (await script.post("/tools/try", json=body)).json()
-    assert (told["result"]["text"], told["result"]["is_error"]) == ("no", True)
+    output = (await script.post("/tools/try", json=body)).json()
+    assert (output["result"]["text"], output["result"]["is_error"]) == ("no", True)
 
 
 async def test_a_try_that_runs_is_told_and_cancelled(script: httpx.AsyncClient) -> None:
-    told = (await script.post("/tools/try", json={"tool": "slow", "wait": False})).json()
-    assert told["state"] == "running"
-    ended = (await script.post(f"/tools/try/{told['id']}/cancel")).json()
+    output = (await script.post("/tools/try", json={"tool": "slow", "wait": False})).json()
+    assert output["state"] == "running"
+    ended = (await script.post(f"/tools/try/{output['id']}/cancel")).json()
     assert ended["result"]["kind"] == "interrupted"
     assert (await script.get("/tools/try/nothing")).status_code == 404
 
@@ -175,9 +175,9 @@ async def test_a_server_s_tool_that_is_open_and_untouched_runs_at_the_first_clic
     await script.post("/servers/fine/accept", json={"fingerprint": print_})
     (await script.post("/servers/fine/list", json={})).raise_for_status()
     listed = (await script.get("/servers/fine")).json()["tools"]
-    add = next(one for one in listed if one["name"] == "add")
-    taken = {"tools": [f"{add['fingerprint']} add"]}
-    (await script.post("/servers/fine/take", json=taken)).raise_for_status()
+    add = next(item for item in listed if item["name"] == "add")
+    accepted = {"tools": [f"{add['fingerprint']} add"]}
+    (await script.post("/servers/fine/take", json=accepted)).raise_for_status()
 
     html = (await page.get("/tools/add")).text
     assert inputs(html)["try_seen"] != "unasked", "the server is connected"
@@ -194,10 +194,10 @@ def editor(html: str) -> dict[str, str]:
     form = form[: form.index("</form>")]
     sent = {}
     for tag in re.findall(r"<input [^>]*>", form):
-        found = dict(re.findall(r'([\w-]+)="([^"]*)"', tag))
+        result = dict(re.findall(r'([\w-]+)="([^"]*)"', tag))
         ticks = 'type="checkbox"' in tag or 'type="radio"' in tag
-        if "name" in found and (not ticks or " checked" in tag):
-            sent[found["name"]] = unescape(found.get("value", ""))
+        if "name" in result and (not ticks or " checked" in tag):
+            sent[result["name"]] = unescape(result.get("value", ""))
     for name, text in re.findall(r'<textarea [^>]*?name="(\w+)"[^>]*>\n?([^<]*)</textarea>', form):
         sent[name] = unescape(text)
     return sent
@@ -275,8 +275,8 @@ async def test_nothing_typed_is_lost_when_the_form_is_drawn_anew(page: httpx.Asy
 async def test_a_past_call_fills_the_form(
     page: httpx.AsyncClient, script: httpx.AsyncClient
 ) -> None:
-    made = await script.post("/sessions", json={"tools": ["count"], "tool_choice": "required"})
-    id_ = made.json()["id"]
+    response = await script.post("/sessions", json={"tools": ["count"], "tool_choice": "required"})
+    id_ = response.json()["id"]
     await script.post(f"/sessions/{id_}/prompts", json={"text": "count"})
     (call,) = (await wait_for_session(script, id_))["calls"]
     html = (await page.get("/tools/count")).text
@@ -307,13 +307,13 @@ async def test_what_is_missing_replaces_what_was_missing_before(page: httpx.Asyn
     assert new in drawn[drawn.index('id="try-verdict"') : drawn.index('id="try-acts"')]
     assert drawn.count(new) == 1
     typed = {**EDITOR, "answered_by": "python", "name": "typed_now", "do": "look"}
-    told = await page.post("/tools/try", data=typed, headers={"hx-request": "true"})
-    assert 'hx-target="#try-verdict"' in told.text
-    assert "A Python tool needs a file: the absolute path of a .py file" in told.text
+    response = await page.post("/tools/try", data=typed, headers={"hx-request": "true"})
+    assert 'hx-target="#try-verdict"' in response.text
+    assert "A Python tool needs a file: the absolute path of a .py file" in response.text
 
 
 async def test_an_empty_result_is_said(script: httpx.AsyncClient, page: httpx.AsyncClient) -> None:
     silent = {"name": "silent", "config": {"result": ""}}
-    told = (await script.post("/tools/try", json={"tool": silent})).json()
-    shown = (await page.get(f"/tools/try/{told['id']}")).text
+    output = (await script.post("/tools/try", json={"tool": silent})).json()
+    shown = (await page.get(f"/tools/try/{output['id']}")).text
     assert '<p class="muted">(empty)</p>' in shown

@@ -26,11 +26,11 @@ HTMX = {"hx-request": "true", "accept": "text/html"}
 
 @pytest.fixture
 async def script(server: RunningServer) -> AsyncIterator[httpx.AsyncClient]:
-    async with server.client() as made:
-        (await made.post("/tools", json=NOTE)).raise_for_status()
-        for listed in (await made.get("/rules")).json():
-            await made.post(f"/rules/{listed['id']}/delete")
-        yield made
+    async with server.client() as async_client:
+        (await async_client.post("/tools", json=NOTE)).raise_for_status()
+        for listed in (await async_client.get("/rules")).json():
+            await async_client.post(f"/rules/{listed['id']}/delete")
+        yield async_client
 
 
 async def page_of(script: httpx.AsyncClient) -> str:
@@ -49,8 +49,8 @@ async def state_of_a_call(script: httpx.AsyncClient) -> tuple[str, list[Any]]:
 async def test_it_is_a_rule_for_always_about_just_this_tool(script: httpx.AsyncClient) -> None:
     assert (await state_of_a_call(script))[0] == "waiting"
     assert "mock · asks" in await page_of(script)
-    told = (await script.post("/tools/note/when", json={"when": "run"})).json()
-    assert told == {"tool": "note", "when": "run", "text": "", "stale": False, "before": ""}
+    output = (await script.post("/tools/note/when", json={"when": "run"})).json()
+    assert output == {"tool": "note", "when": "run", "text": "", "stale": False, "before": ""}
     (rule,) = (await script.get("/rules")).json()
     assert (rule["tool"], rule["action"], rule["bound"]) == ("note", "run", {"note": "same"})
     assert (await state_of_a_call(script))[0] == "done"
@@ -64,8 +64,8 @@ async def test_it_is_a_rule_for_always_about_just_this_tool(script: httpx.AsyncC
     assert "mock · asks" in html
     assert (await script.post("/tools/note/when", json={"again": "run"})).json()["stale"] is False
     assert (await state_of_a_call(script))[0] == "done"
-    told = (await script.post("/tools/note/when", json={"when": "deny", "text": "Never."})).json()
-    assert (told["when"], told["text"]) == ("deny", "Never.")
+    output = (await script.post("/tools/note/when", json={"when": "deny", "text": "Never."})).json()
+    assert (output["when"], output["text"]) == ("deny", "Never.")
     assert "Never." in str(await state_of_a_call(script))
     assert len((await script.get("/rules")).json()) == 1
     assert (await script.post("/tools/note/when", json={"when": "ask"})).json()["when"] == "ask"
@@ -82,8 +82,8 @@ async def test_what_cannot_be_set_is_said(script: httpx.AsyncClient) -> None:
     assert (await script.post("/tools/nothing/when", json={"when": "run"})).status_code == 404
     deny = {"tool": "*", "action": "deny", "words": "never at all"}
     (await script.post("/rules", json=deny)).raise_for_status()
-    told = (await script.post("/tools/note/when", json={"when": "run"})).json()
-    assert (told["when"], told["before"]) == ("run", "never at all")
+    output = (await script.post("/tools/note/when", json={"when": "run"})).json()
+    assert (output["when"], output["before"]) == ("run", "never at all")
     assert "mock · denied" in await page_of(script)
 
 

@@ -17,10 +17,10 @@ HTMX = {"hx-request": "true", "accept": "text/html"}
 
 async def asked(script: httpx.AsyncClient, prompt: str) -> str:
     """The path of a new session with one prompt, at its rest."""
-    made = (await script.post("/sessions", json={"max_retries": 0})).json()
-    here = f"/sessions/{made['id']}"
+    result = (await script.post("/sessions", json={"max_retries": 0})).json()
+    here = f"/sessions/{result['id']}"
     (await script.post(here + "/prompts", json={"text": prompt})).raise_for_status()
-    await wait_for_session(script, made["id"])
+    await wait_for_session(script, result["id"])
     return here
 
 
@@ -54,16 +54,16 @@ async def test_frames_and_search_lead_to_the_bytes(script: httpx.AsyncClient) ->
     here = await asked(script, "hello there")
     body = (await script.get(here + "/recordings/1")).content
     frames = (await script.get(here + "/recordings/1/frames")).json()
-    texts = [body[one["start"] : one["end"]] for one in frames]
+    texts = [body[frame["start"] : frame["end"]] for frame in frames]
     assert all(text.startswith(b"event: ") for text in texts)
     assert len(texts) == body.count(b"event: ")
     some = (await script.get(here + f"/recordings/1/frames?start={frames[1]['start']}")).json()
     assert some == frames[1:]
     (hit,) = (await script.get(here + "/wire?q=MESSAGE_stop%22")).json()
     assert body[hit["start"] : hit["end"]] == b'message_stop"'
-    found = (await script.get(here + "/wire?q=message_stop", headers=HTMX)).text
-    assert f'data-jump="wirerow-1-{hit["row"]}"' in found
-    link = re.search(r'hx-get="([^"]+)"', found)
+    match = (await script.get(here + "/wire?q=message_stop", headers=HTMX)).text
+    assert f'data-jump="wirerow-1-{hit["row"]}"' in match
+    link = re.search(r'hx-get="([^"]+)"', match)
     assert link is not None
     there = joined_tags((await script.get(link[1].replace("&amp;", "&"), headers=HTMX)).text)
     assert '<mark class="hit">message_stop</mark>' in there
