@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeGuard
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_POSITIONAL = 5
@@ -23,6 +24,7 @@ VARIADIC = frozenset({"datetime", "print", "syscall", "to_thread", "typed", "zip
 """Callables from elsewhere, or given as values, that take any number of arguments or whose order
 everybody knows."""
 
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 PARTICIPLES = ("told", "said", "brought", "found", "kept", "laid", "taken", "made")
 BAD_VARIABLES = frozenset({"one", *PARTICIPLES})
 PARALLEL = frozenset({"Decoder", "_Reader", "_Block", "_Item"})
@@ -184,6 +186,57 @@ def positional_calls(
     return result
 
 
+def late_constants(tree: ast.Module) -> list[tuple[int, str]]:
+    """(line, name) of constants below the first function of a module, which are looked for at its
+    top. A table that needs a function or class of the module may stay below it."""
+    body = tree.body
+    first = next((n for n, node in enumerate(body) if isinstance(node, FUNCTIONS)), len(body))
+    needed: set[str] = set()
+    """Names that are bound below the first function by anything but a constant of the top."""
+    result = []
+    assigned = [name for node in body for name in _assigned(node)]
+    for node in body[first:]:
+        names = _assigned(node)
+        if names and all(assigned.count(name) == 1 for name in names):
+            uses = {each.id for each in walk(node) if isinstance(each, ast.Name)}
+            if not uses & needed:
+                result.append((node.lineno, ", ".join(sorted(names))))
+                continue
+        needed |= _bound(node)
+    return result
+
+
+def _assigned(node: ast.stmt) -> set[str]:
+    """The names of a module-level constant, if `node` is one."""
+    match node:
+        case ast.Assign(targets=targets) if all(
+            isinstance(target, ast.Name | ast.Tuple) for target in targets
+        ):
+            return {each.id for target in targets for each in walk(target) if _is_name(each)}
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return {name}
+    return set()
+
+
+def _bound(node: ast.stmt) -> set[str]:
+    """All names that a statement binds in its module."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return {name}
+    bound = {each.id for each in walk(node) if _is_name(each) and isinstance(each.ctx, ast.Store)}
+    for each in walk(node):
+        match each:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                bound.add(name)
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                bound |= {(alias.asname or alias.name).split(".")[0] for alias in aliases}
+    return bound
+
+
+def _is_name(node: ast.AST) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name)
+
+
 def main() -> int:
     trees = sources()
     lines = {name: len(path.read_text().splitlines()) for name, path in _paths().items()}
@@ -211,6 +264,11 @@ def main() -> int:
     for name, matches in calls.items():
         for line, function, given in matches:
             print(f"  {name}:{line} {function}: {given}")
+    late = {name: late_constants(tree) for name, tree in files.items()}
+    print(f"{sum(map(len, late.values()))} constants below a function that they do not need")
+    for name, constants in late.items():
+        for line, constant in constants:
+            print(f"  {name}:{line} {constant}")
     print("the ten longest functions:")
     lengths = [
         ((node.end_lineno or node.lineno) - node.lineno + 1, f"{name}.{node.name}")

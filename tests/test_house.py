@@ -180,13 +180,21 @@ def inner_import_errors(name: str, source: str) -> list[str]:
 
 
 def positional_errors(name: str, source: str) -> list[str]:
-    """Calls with more than five positional arguments."""
+    """Calls with more than five positional arguments, but of functions that take any number."""
     tree = parsed(source)
     return [
         f"{name}:{line}: {function} has {given} positional arguments. Pass them by name."
         for line, function, given in structure.positional_calls(
             tree, structure.variadic_functions(tree)
         )
+    ]
+
+
+def order_errors(name: str, source: str) -> list[str]:
+    """Constants below the first function, but for a table that needs a function."""
+    return [
+        f"{name}:{line}: {constant} is below the first function. Move it to the top of the module."
+        for line, constant in structure.late_constants(parsed(source))
     ]
 
 
@@ -299,6 +307,37 @@ def test_every_source_keeps_the_rules() -> None:
     assert bad_names == [], "Say instead what each of these is:\n" + "\n".join(bad_names)
 
 
+def test_constants_are_at_the_top_and_long_calls_pass_keywords() -> None:
+    """In the program, its tests, benches and examples."""
+    errors, calls, variadic = [], [], set[str]()
+    for folder in ("app", "tests", "bench", "examples"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            name, source = name_of(path), path.read_text()
+            tree = parsed(source)
+            errors += order_errors(name, source)
+            variadic |= structure.variadic_functions(tree)
+            calls += [(name, *call) for call in structure.positional_calls(tree)]
+    errors += [
+        f"{name}:{line}: {function} has {given} positional arguments. Pass them by name."
+        for name, line, function, given in calls
+        if function.rpartition(".")[2] not in variadic
+    ]
+    assert errors == [], "\n".join(errors)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(): ...\nA = f()",
+        "def f(): ...\nclass C: ...\nA = C\nB = [A]",
+        "A = 1\ndef f(): ...\nA = 2",
+        "A = 1\ndef f(): ...",
+    ],
+)
+def test_a_constant_that_needs_a_function_may_follow_it(source: str) -> None:
+    assert order_errors("app/playground/core/session.py", source) == []
+
+
 @pytest.mark.parametrize(
     "source", ["one = 1", "def f(said): ...", "def _kept(): ...", "match a:\n case [*told]: ..."]
 )
@@ -333,6 +372,8 @@ def test_a_name_to_be_replaced_is_found(source: str) -> None:
         (library_errors, "app/playground/net/fetch.py", "import httpx"),
         (inner_import_errors, "app/playground/net/client.py", "def f():\n    import json"),
         *((inner_import_errors, "app/playground/net/client.py", within(place)) for place in PLACES),
+        (order_errors, "app/playground/core/session.py", "def f(): ...\nA = 1"),
+        (order_errors, "app/playground/core/session.py", "def f(): ...\nA: int = len('a')"),
         (positional_errors, "app/playground/core/session.py", "Call(1, 2, 3, 4, 5, 6)"),
         (positional_errors, "app/playground/core/session.py", "a.f(*b, 2, 3, 4, 5, 6, g=7)"),
         (

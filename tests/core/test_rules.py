@@ -105,6 +105,9 @@ SAID: list[tuple[Rule, str]] = [
     (Rule("a", "run", when={"/p": 200 * "x"}), 'run a where /p is "' + 78 * "x" + "…"),
 ]
 
+UNREAD = ['{"a": 1', "x", '{"a": 1e99999999999999999999}', '{"a":' * 201 + "1" + "}" * 201]
+ABOUT_A = Rule("docs", "deny", when={"/a": 1})
+
 
 def made(tool: Tool | str, arguments: str = "{}") -> Call:
     """A call of `tool`, or of a name that no tool has."""
@@ -261,10 +264,6 @@ def test_precedence_is_deny_answer_allow_ask(
 ) -> None:
     rule = first_match(rules_from_flags(allow, deny, answer), CALL)
     assert (rule.action if rule else None) == action
-
-
-UNREAD = ['{"a": 1', "x", '{"a": 1e99999999999999999999}', '{"a":' * 201 + "1" + "}" * 201]
-ABOUT_A = Rule("docs", "deny", when={"/a": 1})
 
 
 @pytest.mark.parametrize("arguments", UNREAD, ids=["cut", "word", "number", "deep"])

@@ -65,6 +65,31 @@ MARKED = {"type": "text", "text": "Hi.", **CACHED}
 OTHER = {**MARKED, "cache_control": {"type": "ephemeral"}}
 
 
+RESULT: Mapping[str, Callable[[str], dict[str, Any]]] = {
+    "anthropic": lambda text: {
+        "messages": [
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "f"}]},
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "c"} | in_pieces(text)],
+            },
+        ]
+    },
+    "openai_chat": lambda text: {
+        "messages": [{"role": "tool", "tool_call_id": "c", "name": "f", **in_pieces(text)}]
+    },
+    "openai_responses": lambda text: {
+        "input": [
+            {"type": "custom_tool_call", "call_id": "c", "name": "f", "input": "i"},
+            {"type": "custom_tool_call_output", "call_id": "c", "output": text, "status": "x"},
+        ]
+    },
+    "ollama": lambda text: {
+        "messages": [{"role": "tool", "tool_name": "f", "content": text, "images": ["secret"]}]
+    },
+}
+
+
 def items_of(protocol: str, body: bytes) -> list[RequestItem]:
     value = json.loads(body.decode("utf-8", "surrogateescape"))
     return list(REQUEST_READERS[protocol].items(value, RequestNotes(protocol)))
@@ -169,31 +194,6 @@ def test_without_the_id_nothing_changes(protocol: str) -> None:
     for sent in (three_results(protocol), *odd):
         assert edit_results(protocol, sent, {"another": EDIT}) is sent
         assert edit_results(protocol, sent, {}) is sent
-
-
-RESULT: Mapping[str, Callable[[str], dict[str, Any]]] = {
-    "anthropic": lambda text: {
-        "messages": [
-            {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "f"}]},
-            {
-                "role": "user",
-                "content": [{"type": "tool_result", "tool_use_id": "c"} | in_pieces(text)],
-            },
-        ]
-    },
-    "openai_chat": lambda text: {
-        "messages": [{"role": "tool", "tool_call_id": "c", "name": "f", **in_pieces(text)}]
-    },
-    "openai_responses": lambda text: {
-        "input": [
-            {"type": "custom_tool_call", "call_id": "c", "name": "f", "input": "i"},
-            {"type": "custom_tool_call_output", "call_id": "c", "output": text, "status": "x"},
-        ]
-    },
-    "ollama": lambda text: {
-        "messages": [{"role": "tool", "tool_name": "f", "content": text, "images": ["secret"]}]
-    },
-}
 
 
 def in_pieces(text: str) -> dict[str, Any]:
