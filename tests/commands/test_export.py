@@ -56,7 +56,7 @@ def test_out_and_in_without_a_server_and_with_one(tmp_path: Path, typed: Typed) 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("export", "x", "--as", "exe"), f"there is {', '.join(EXPORTS)}"),
+        (("export", "x", "--as", "exe"), f"Choose from {', '.join(EXPORTS)}"),
         (("export", "x", "--as", "jsonl"), "There is no database"),
         (("export", "x"), "--as"),
         (("import", "gone.jsonl"), "Cannot read gone.jsonl"),

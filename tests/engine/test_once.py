@@ -36,6 +36,7 @@ from playground.engine.decisions import DecisionRequest
 from playground.engine.engine import Engine
 from playground.executors.executor import Invocation, Report
 from tests.engines import ALLOW_ALL, StartEngine, create_session, events_of, run_engine, run_prompt
+from tests.markup import joined_tags
 from tests.servers import ServerProcess, messages, run_server_process, wait_for_session
 from tests.tables import rest_slow
 from tests.waiting import wait_for_event, wait_while_running
@@ -51,7 +52,7 @@ NOTE = Tool("note", "Notes a text.", PARAMETERS, config={"result": "noted"}, par
 
 
 @pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def server_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     with run_server_process(
         tmp_path_factory.mktemp("once") / "once.db", PLAYGROUND_PACE="0"
     ) as running:
@@ -145,7 +146,8 @@ async def test_the_other_tab_is_shown_what_was_decided(
         assert (won, late, outcome["decision"]) == (True, False, "deny")
         shown = ""
         async for message in messages(stream):
-            _, card, shown = message.get("data", "").rpartition(f'<article id="{block}"')
+            html = joined_tags(message.get("data", ""))
+            _, card, shown = html.rpartition(f'<article id="{block}"')
             if card and 'data-status="done"' in shown:
                 break
         assert "No, &lt;never&gt;." in shown.partition("</article>")[0]

@@ -118,8 +118,8 @@ UNKNOWN = [
     ("sim:", "sim-1", "The simulator"),
     ("http://127.0.0.1:8000/v1", "gpt-4o", "on this computer"),
     (OPENAI, "", "No model"),
-    (OPENAI, "no-such-model", "does not know no-such-model"),
-    ("https://llm.example/v1", "gpt-4o", "does not know gpt-4o"),
+    (OPENAI, "no-such-model", "does not have no-such-model"),
+    ("https://llm.example/v1", "gpt-4o", "does not have gpt-4o"),
     (OPENAI, "gpt-4o", ""),
 ]
 

@@ -380,7 +380,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"text": "x = 1", "interpreter": "python3"}, "The interpreter must be an absolute path"),
     ({"text": " "}, "Name the path of a Python file, or send its text."),
     ({"text": "x = 1", "name": "../x.py"}, "'../x.py' is not the name of a file."),
-    ({"text": "x = 1", "name": "a\0b.py"}, "cannot be the name of a file: it holds a NUL"),
+    ({"text": "x = 1", "name": "a\0b.py"}, "cannot be the name of a file: it contains a NUL"),
     ({"text": "x = 1", "name": "a" * 300}, "cannot be the name of a file: File name too long."),
     ({"text": "x = 1", "others": {"a.py": "", "a.py/b": ""}}, "'a.py/b' cannot be the name"),
     ({"text": "#" * 600_000}, "The text has more than 512 kB. Split the file."),

@@ -204,7 +204,7 @@ async def test_without_a_model_nothing_is_sent(engine: Engine) -> None:
     failure = (await run_prompt(engine, "hello", profile=profile)).turns[0].failure
     assert failure is not None
     assert (failure.failure, failure.status) == ("bad_request", None)
-    assert "Choose a model" in failure.message
+    assert "No model is named. Choose one." in failure.message
 
 
 async def test_the_wait_that_is_asked_is_said(engine: Engine) -> None:

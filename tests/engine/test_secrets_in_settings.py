@@ -22,9 +22,9 @@ def tool(**fields: Any) -> dict[str, Any]:
 
 
 PLACES: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"extra": {"user": [{"deep": KEY}]}}, "extra holds"),
-    ({"extra": {KEY: 1}}, "extra holds"),
-    ({"params": {"stop": ["x", f"a {KEY}"]}}, "params holds"),
+    ({"extra": {"user": [{"deep": KEY}]}}, "extra contains"),
+    ({"extra": {KEY: 1}}, "extra contains"),
+    ({"params": {"stop": ["x", f"a {KEY}"]}}, "params contains"),
     ({"model": f"m-{KEY}"}, "model holds"),
     ({**HOST, "base_url": f"http://127.0.0.1:9/{KEY}/v1"}, "base_url holds"),
     ({**HOST, "base_url": f"http://127.0.0.1:9/v1?k={KEY}"}, "base_url holds"),

@@ -188,7 +188,7 @@ async def test_few_run_at_once_and_few_are_kept(tmp_path: Path) -> None:
             for item in first:
                 await ended(tool_tries, item)
             await ended(tool_tries, await tool_tries.start(TryRequest(TOOL, FINE)))
-        with pytest.raises(NotFound, match="run it again"):
+        with pytest.raises(NotFound, match="Run it again"):
             tool_tries.get(first[0].id)
         assert len(list(tmp_path.iterdir())) == MOST_SCRATCHES
         assert len(fake.forgotten) == MOST_RUNNING + MOST_TRIES - MOST_SCRATCHES

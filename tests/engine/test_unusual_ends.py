@@ -37,7 +37,7 @@ def answer(arguments: Any, *, whole: bool = True) -> bytes:
 @pytest.mark.parametrize(
     ("sent", "why"),
     [
-        (answer(json.dumps(SUM)), "second look"),
+        (answer(json.dumps(SUM)), "reviewed first"),
         (answer(SUM, whole=False), "connection broke"),
     ],
     ids=["arguments as a text", "a connection that broke"],

@@ -61,7 +61,7 @@ def test_url(template: str, arguments: Any, url: str) -> None:
     ],
 )
 def test_a_step_out_of_the_path_is_refused(value: str) -> None:
-    with pytest.raises(BadInput, match="nothing was sent"):
+    with pytest.raises(BadInput, match="Nothing was sent"):
         url_of("/files/{x}/content", {"x": value})
 
 

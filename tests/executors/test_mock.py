@@ -74,7 +74,7 @@ async def test_result(template: Any, text: str) -> None:
 @pytest.mark.parametrize(
     ("config", "text", "noted"),
     [
-        ({"result": "{{ args.unit }}"}, "", "{{ args.unit }} is empty there"),
+        ({"result": "{{ args.unit }}"}, "", "{{ args.unit }} is empty"),
         ({"result": "in {{ args.city }}: 5{{ args.unit }}"}, "in Kraków: 5", "{{ args.unit }} is"),
         ({"result": {"u": "{{ args.unit }}", "x": 1}}, '{"u": "", "x": 1}', "{{ args.unit }} is"),
         (
@@ -86,7 +86,7 @@ async def test_result(template: Any, text: str) -> None:
         (
             {"result": "{{ args.unit }}{{ args.unit.name }}"},
             "",
-            "{{ args.unit }}, {{ args.unit.name }} are empty there",
+            "{{ args.unit }}, {{ args.unit.name }} are empty",
         ),
         ({"sample": True, "output_schema": {"const": "a"}, "result": "{{ args.unit }}"}, "a", ""),
         ({"sequence": [{"result": "a"}, {"result": "{{ args.unit }}"}]}, "a", "{{ args.unit }} is"),

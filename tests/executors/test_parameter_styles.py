@@ -127,7 +127,7 @@ def test_path(parameter: dict[str, Any], value: Any, url: str) -> None:
 def test_a_path_that_the_value_would_change_is_refused(
     parameter: dict[str, Any], value: Any
 ) -> None:
-    with pytest.raises(BadInput, match="nothing was sent"):
+    with pytest.raises(BadInput, match="Nothing was sent"):
         url_of(parameter, value, "/x/{t}")
 
 

@@ -238,7 +238,7 @@ async def test_so_many_run_at_once_and_the_others_wait() -> None:
     with anyio.fail_after(20):
         await full.wait()
         assert len(outputs) == 2
-        assert "Waiting for its turn" in outputs[0]
+        assert "Waiting: 8 other calls are running" in outputs[0]
         mocked = await all_of_them.run(invocation("mock", {"result": "at once"}), ignore)
         assert mocked.text == "at once"
         calls[-1].cancel()

@@ -282,7 +282,7 @@ def test_opencode_keeps_the_user_s_own_content(tmp_path: Path) -> None:
 
 
 def test_a_protocol_that_it_does_not_speak(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="Claude Code speaks anthropic"):
+    with pytest.raises(BadInput, match="Claude Code uses anthropic"):
         launched("claude", tmp_path, protocol="gemini")
 
 

@@ -347,7 +347,7 @@ async def test_a_card_is_void_once_its_agent_asks_something_else(tmp_path: Path)
         async with engine.sessions.holding(session.id) as live:
             assert live.session.turns[0].dropped
             assert (len(live.session.turns), live.session.state) == (2, "idle")
-        with pytest.raises(Refused, match="this call is void"):
+        with pytest.raises(Refused, match="This call is void"):
             await decide(engine, session, "1.0", "run")
 
 

@@ -80,6 +80,6 @@ async def test_what_is_refused_is_on_the_page_with_its_reason(server: RunningSer
         row = next(row for row in (await script.get("/taps")).json() if row["id"] == tap["id"])
         (other,) = row["other_requests"]
         assert (row["requests"], other["method"], other["path"]) == (1, "POST", "/v1/messages")
-        assert (other["status"], "does not speak" in other["refused"]) == (404, True)
+        assert (other["status"], "does not use the protocol" in other["refused"]) == (404, True)
         page = (await script.get("/agents", headers={"accept": "text/html"})).text
         assert other["refused"] in page

@@ -47,16 +47,6 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 _CONSTANTS = {"pi": math.pi, "e": math.e}
 
-_SKIES = ("clear", "partly cloudy", "cloudy", "light rain", "rain", "thunderstorm", "fog")
-
-_STEPS = (
-    "Collecting sources",
-    "Reading",
-    "Comparing figures",
-    "Drafting",
-    "Checking the draft",
-)
-
 
 def calculator(expression: str) -> str:
     """The value of an arithmetic expression. Python's own `eval` is never used on it."""
@@ -100,6 +90,8 @@ def _checked(value: Any) -> Any:
 
 # -- get_weather
 
+_SKIES = ("clear", "partly cloudy", "cloudy", "light rain", "rain", "thunderstorm", "fog")
+
 
 def get_weather(city: str, unit: str = "celsius", date: str = "today") -> dict[str, Any]:
     """Plausible weather, made from the arguments alone: the same question, the same answer."""
@@ -122,6 +114,14 @@ def get_weather(city: str, unit: str = "celsius", date: str = "today") -> dict[s
 
 
 # -- slow_report
+
+_STEPS = (
+    "Collecting sources",
+    "Reading",
+    "Comparing figures",
+    "Drafting",
+    "Checking the draft",
+)
 
 
 def slow_report(topic: str, report: Callable[..., None], seconds: float = 5) -> str:

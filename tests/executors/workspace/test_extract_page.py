@@ -101,6 +101,6 @@ def test_page_text_of_a_long_numbered_list_reads_every_number() -> None:
 def test_page_text_nested_deeper_than_the_limit_is_bare_text() -> None:
     for levels in (300, 20_000):
         text = page_text("<div>" * levels + "bottom", "https://h/")
-        assert text.startswith("(The page is nested too deeply")
+        assert text.startswith("(The page is nested too deep")
         assert text.endswith("bottom")
     assert page_text("<div>" * 190 + "<b>bottom</b>", "https://h/") == "**bottom**"
