@@ -25,14 +25,14 @@ PLACES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"extra": {"user": [{"deep": KEY}]}}, "extra contains"),
     ({"extra": {KEY: 1}}, "extra contains"),
     ({"params": {"stop": ["x", f"a {KEY}"]}}, "params contains"),
-    ({"model": f"m-{KEY}"}, "model holds"),
-    ({**HOST, "base_url": f"http://127.0.0.1:9/{KEY}/v1"}, "base_url holds"),
-    ({**HOST, "base_url": f"http://127.0.0.1:9/v1?k={KEY}"}, "base_url holds"),
-    ({**HOST, "model": KEY}, "holds"),
-    ({"tools": [tool(description=f"d {KEY}")]}, "description of tool 1 holds"),
-    ({"tools": ["calculator", tool(config={"result": KEY})]}, "config of tool 2 holds"),
+    ({"model": f"m-{KEY}"}, "model contains"),
+    ({**HOST, "base_url": f"http://127.0.0.1:9/{KEY}/v1"}, "base_url contains"),
+    ({**HOST, "base_url": f"http://127.0.0.1:9/v1?k={KEY}"}, "base_url contains"),
+    ({**HOST, "model": KEY}, "contains"),
+    ({"tools": [tool(description=f"d {KEY}")]}, "description of tool 1 contains"),
+    ({"tools": ["calculator", tool(config={"result": KEY})]}, "config of tool 2 contains"),
     ({"tools": [tool(parameters={"type": "object", "title": KEY})]}, "parameters of tool 1"),
-    ({"tools": [tool(name=KEY)]}, "name of tool 1 holds"),
+    ({"tools": [tool(name=KEY)]}, "name of tool 1 contains"),
 )
 
 
