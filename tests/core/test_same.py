@@ -28,8 +28,8 @@ def test_what_is_remembered_is_of_the_very_object() -> None:
 def test_what_a_rule_and_a_card_are_bound_to_stays_what_it_was() -> None:
     """Both are kept: in rules, in decisions and in cards that are open."""
     tool = Tool("né", "“x”", {"type": "object", "b": [1.5], "a": None}, config={"result": "so"})
-    textses = [tool.name, tool.description, tool.parameters, tool.answered_by, tool.config]
-    text = json.dumps(to_data([*textses, tool.format, tool.read_only, "cödé"]), sort_keys=True)
+    text_lists = [tool.name, tool.description, tool.parameters, tool.answered_by, tool.config]
+    text = json.dumps(to_data([*text_lists, tool.format, tool.read_only, "cödé"]), sort_keys=True)
     assert content(tool, "cödé") == hashlib.sha256(text.encode()).hexdigest()
 
     item = session(*begun(), *turn(1, call(0, arguments='{"city": "Zürich"}')))

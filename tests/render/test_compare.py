@@ -211,8 +211,8 @@ def test_what_is_cut_in_sight_says_how_much_is_left_out() -> None:
 
 @pytest.mark.parametrize("count", [2, 3, 4])
 def test_a_column_for_each(count: int) -> None:
-    textses: list[Sequence[Turns]] = [[[A], "x"], [[B], "x"], [[C], "x"], ["x"]]
-    tree = drawn(sessions(*textses[:count]))
+    text_lists: list[Sequence[Turns]] = [[[A], "x"], [[B], "x"], [[C], "x"], ["x"]]
+    tree = drawn(sessions(*text_lists[:count]))
     lines = [n for n in tree.walk() if "line" in n.attributes.get("class", "").split()]
     cells = [
         sum(isinstance(c, Node) and "cell" in c.attributes.get("class", "") for c in n.children)
