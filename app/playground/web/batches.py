@@ -92,7 +92,7 @@ OUTCOME_WORDS: Mapping[str, str] = {
     "failed": "failed",
     "provider_error": "provider error",
     "unknown": "unknown",
-    "needs_person": "needs a person",
+    "needs_person": "needs a decision",
     "stopped": "stopped",
 }
 
