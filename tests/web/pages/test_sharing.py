@@ -190,7 +190,7 @@ async def test_the_page_of_an_agents_request_says_who_spoke_and_what_stays_behin
     session_id = (await script.post("/sessions/import", content=body)).json()["id"]
     page = (await script.get(f"/sessions/{session_id}", headers=PAGE)).text
     assert page.count("<h2>System</h2>") == page.count("<h2>You</h2>") == 2
-    assert "goes back to anthropic alone: document." in page
+    assert "sent back to anthropic only: document." in page
     here = f"/sessions/{session_id}/take"
     shown = (await script.get(here, headers=PAGE)).text
     assert "metadata, context_management, output_config, thinking." in shown
