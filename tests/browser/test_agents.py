@@ -17,7 +17,7 @@ def test_a_tap_is_made_seen_and_revoked(own_server: Server, new_tab: NewTab) -> 
     tab = new_tab(own_server, own=True).login()
     tab.page.clock.install()
     tab.goto("/agents")
-    expect(tab.find("#taps")).to_contain_text("There is no tap yet")
+    expect(tab.find("#taps")).to_contain_text("No taps yet")
     tab.find("[name=title]").fill("My agent")
     tab.find("[name=upstream]").select_option("simulator")
     tab.find("button.primary").click()
@@ -41,7 +41,7 @@ def test_a_tap_is_made_seen_and_revoked(own_server: Server, new_tab: NewTab) -> 
     expect(tab.find("#ended-taps")).to_contain_text("1 revoked tap")
     own_server.post(f"/taps/{other['id']}/revoke", {})
     tab.page.clock.fast_forward(POLL_MS)
-    expect(tab.find("#taps")).to_contain_text("There is no tap yet")
+    expect(tab.find("#taps")).to_contain_text("No taps yet")
 
 
 @pytest.mark.slow

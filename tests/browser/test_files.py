@@ -55,7 +55,7 @@ def test_a_command_a_task_and_files(server: Server, tab: Tab) -> None:
     tab.find("button", has_text="Undo").focus()
     tab.page.keyboard.press("Enter")
     expect(tab.find(".rows").first).to_contain_text("undo 1")
-    expect(tab.find("#main")).to_contain_text("Nothing yet.")
+    expect(tab.find("#main")).to_contain_text("No files yet.")
 
 
 @pytest.mark.slow
@@ -68,6 +68,6 @@ def test_the_sandbox_is_lifted_by_a_second_click(server: Server, tab: Tab) -> No
         expect(card).to_contain_text("has no sandbox")
         return
     lift.click()
-    expect(card).to_contain_text("with your full rights")
+    expect(card).to_contain_text("with all your rights")
     card.locator("button", has_text="Run without the sandbox").click()
     expect(tab.find(".card").first).to_contain_text("run without the sandbox by you")

@@ -167,7 +167,7 @@ def test_jump_to_latest_covers_no_button_of_an_open_form(
     tab.open(own_server.session(THREE, tools=TOOLS)).waits_for(3)
     tab.find("#scroll").evaluate("(scroll) => { scroll.scrollTop = 0; }")
     always = opened(tab.card(0), "Always for")
-    write = always.locator("button", has_text="Write this rule")
+    write = always.locator("button", has_text="Add this rule")
     expect(write).to_be_visible()
     expect(tab.find("#latest")).to_be_visible()
     expect(write).to_be_in_viewport(ratio=1)

@@ -83,7 +83,7 @@ def test_shift_a_runs_only_what_was_read(server: Server, new_tab: NewTab) -> Non
     tab.card(2).scroll_into_view_if_needed()
     read(tab, 2)
     tab.page.keyboard.press("Shift+A")
-    expect(tab.find(".toast.hint")).to_contain_text("each card it runs")
+    expect(tab.find(".toast.hint")).to_contain_text("every card it runs")
     tab.waits_for(3)
     for number in range(3):
         tab.card(number).scroll_into_view_if_needed()

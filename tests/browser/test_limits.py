@@ -100,7 +100,7 @@ def test_lanes_say_what_they_are_and_lead_to_their_calls(
     assert box is not None
     tab.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     expect(tab.find("#segment")).to_have_text(
-        re.compile(r"^note runs, call 1\.1, .*, beside 3 others$")
+        re.compile(r"^note runs, call 1\.1, .*, parallel with 3 others$")
     )
     expect(tab.find("#call-1-1")).to_have_attribute("data-ui", "marked")
     tab.find("#times > summary").click()

@@ -249,7 +249,7 @@ def test_a_copy_that_the_browser_refuses_is_told(server: Server, tab: Tab) -> No
     for button in (".card .args > .copy", "#request .copy"):
         tab.find(button).first.click(force=True)
         refused = tab.find("#toasts").get_by_role("alert")
-        expect(refused).to_contain_text("copy it by hand")
+        expect(refused).to_contain_text("blocked the copy")
         refused.get_by_role("button", name="Dismiss").click()
         expect(refused).to_have_count(0)
         assert tab.find(button).first.get_attribute("data-ui") is None

@@ -380,7 +380,7 @@ def test_what_is_typed_while_it_is_saved_stays(server: Server, tab: Tab) -> None
     held.arrived(tab.page)
     description.fill("asked and more")
     held.pass_on(tab.page)
-    expect(tab.find("#toasts")).to_contain_text("saved as it was")
+    expect(tab.find("#toasts")).to_contain_text("Saved without the latest edits")
     expect(description).to_have_value("asked and more")
     expect(tab.find("#saved")).to_have_text("not saved")
     assert server.get("/tools/slow_save")["description"] == "asked"

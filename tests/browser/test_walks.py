@@ -209,7 +209,7 @@ def edited_file(walk: Walk, _: Path) -> None:
 
 def behind_a_tap(walk: Walk, _: Path) -> None:
     """Somebody else's agent, let run at each of its calls."""
-    begun(walk, "Somebody else's agent")
+    begun(walk, "An external agent")
     run_next(walk, "read_file", "Let it run")
     run_next(walk, "edit_file", "Let it run")
     to_the_end(walk)

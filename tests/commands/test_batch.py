@@ -174,7 +174,8 @@ def test_ctrl_c_stops_it_and_resume_goes_on(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert json.loads(out.splitlines()[-1])["state"] == "stopped"
     assert (
-        b"after 1 of 2 runs; `playground batch spec.yaml --resume --db batch.db` goes on" in answer
+        b"after 1 of 2 runs; `playground batch spec.yaml --resume --db batch.db` continues"
+        in answer
     )
 
 

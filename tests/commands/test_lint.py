@@ -308,7 +308,7 @@ def test_limit_when_it_is_the_vendors_own_names_the_vendor(typed: Typed, tmp_pat
     code, out, _ = typed("lint", "many.json", "--for", "groq")
     assert code == 1
     assert "many.json:*:: refused: Groq accepts 128 tools in a request, not 129. [groq]" in out
-    assert "OpenAI takes 128 tools" not in out
+    assert "OpenAI accepts 128 tools" not in out
     code, out, _ = typed("lint", "many.json", "--for", "xai")
     assert code == 0
     assert typed("lint", "many.json", "--for", "nobody")[2].endswith("sglang, litellm.\n")
