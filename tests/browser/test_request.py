@@ -80,7 +80,7 @@ def test_images_are_pasted_removed_and_sent(server: Server, tab: Tab) -> None:
     tab.open(server.session())
     tab.page.evaluate(PASTE, base64.b64encode(DOT).decode())
     expect(tab.find("#thumbs img")).to_have_count(1)
-    expect(tab.find("#toasts")).to_contain_text("notes.txt is no PNG")
+    expect(tab.find("#toasts")).to_contain_text("notes.txt is not a PNG")
     tab.find("#images").set_input_files([file("a.png"), file("b.png")])
     expect(tab.find("#thumbs img")).to_have_count(3)
     tab.find("#thumbs button").first.click()
@@ -89,7 +89,7 @@ def test_images_are_pasted_removed_and_sent(server: Server, tab: Tab) -> None:
     for _ in range(2):
         tab.find("#images").set_input_files([file("page.png", b"<!doctype html>")])
         expect(tab.find("#toasts .toast")).to_have_count(2)
-    expect(tab.find("#toasts")).to_contain_text("page.png is no PNG")
+    expect(tab.find("#toasts")).to_contain_text("page.png is not a PNG")
     expect(tab.find("#thumbs img")).to_have_count(2)
     tab.page.reload()
     expect(tab.find("#thumbs img")).to_have_count(2)

@@ -162,7 +162,7 @@ def two_calls(walk: Walk, _: Path) -> None:
 def wrong_types(walk: Walk, _: Path) -> None:
     """Arguments that do not fit, made to fit."""
     begun(walk, "Arguments that do not fit")
-    walk.button(re.compile("fix as"))
+    walk.button(re.compile("fix: "))
     walk.click(walk.page.get_by_role("button", name="Run edited"))
     to_the_end(walk)
     expect(walk.page.locator(".card[data-status=done]")).to_contain_text("12345")

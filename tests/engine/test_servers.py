@@ -106,7 +106,7 @@ async def test_from_kept_to_taken_and_changed(start_engine: StartEngine) -> None
     assert (shown.state, marks(shown)) == ("connected", {"t": "new"})
     first = shown.offered[0].listed
     assert first is not None
-    with pytest.raises(Conflict, match="has another t now"):
+    with pytest.raises(Conflict, match="has changed its tool t"):
         await servers.take("turncoat", [("t", "0" * 64)])
     assert await servers.take("turncoat", [("t", first.fingerprint)]) == ["t"]
     entry = await engine.library.entry("t")

@@ -145,7 +145,7 @@ def test_a_providers_limit_is_one_row(program: ProgramCopy) -> None:
     done = program.run("lint", write_tools(program.root), "--for", "acme")
     assert program.touched == {"core/providers.py", "protocols/vendor_limits.py"}
     assert done.returncode == 1, done.stderr
-    assert "refused: Acme takes 2 tools in a request, not 3. [acme]" in done.stdout
+    assert "refused: Acme accepts 2 tools in a request, not 3. [acme]" in done.stdout
 
 
 def test_an_export_is_a_module_and_a_row(program: ProgramCopy) -> None:
