@@ -52,7 +52,8 @@ def start(page: Page, server: Server, demo: str) -> None:
     page.wait_for_url(re.compile("/sessions/"))
     page.mouse.move(1, 1)  # nothing is marked because the pointer is over it
     expect(page.locator(".card.asks").first).to_be_visible(timeout=WAIT_MS)
-    expect(page.locator("#head")).to_have_attribute("data-state", "waiting", timeout=WAIT_MS)
+    for block in (page.locator("#head"), page.locator("#list .row[aria-current=page]")):
+        expect(block).to_have_attribute("data-state", "waiting", timeout=WAIT_MS)
 
 
 def record(server: Server, session_id: str, file: Path) -> None:
@@ -77,7 +78,9 @@ def take(server: Server, folder: Path) -> None:
         page.screenshot(path=folder / "session.png")
         record(server, page.url.rpartition("/")[2], folder / "session.html")
         page.goto(server.url + "/tools?example=mistake")
-        expect(page.locator("text=No call can be valid")).to_be_visible(timeout=WAIT_MS)
+        mistakes = page.locator("#lint .finding.unsatisfiable")
+        expect(mistakes).to_have_count(2, timeout=WAIT_MS)
+        expect(mistakes.first).to_contain_text("No call can be valid")
         page.screenshot(path=folder / "tour-tool.png")
         start(page, server, "tap")
         page.screenshot(path=folder / "tour-agent.png")
