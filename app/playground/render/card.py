@@ -676,7 +676,7 @@ def held_result(view: View, call: Call) -> HeldResult | None:
         return HeldResult(agent)
     if session.stopped:
         return HeldResult(
-            agent, "The session is stopped. Press “Let it go on” to decide this result."
+            agent, "The session is stopped. Press “Let it continue” to decide this result."
         )
     line = f"{agent} waits. The provider reads this result when all held results are decided."
     waits_s = AGENT_WAITS[tapped.agent].head_s if tapped.agent in AGENT_WAITS else None

@@ -108,8 +108,9 @@ async def test_a_held_call_offers_what_can_be_done_with_it(tmp_path: Path) -> No
         assert re.search(r'class="primary"\s+data-key="a"', card)
         html = await here.page(here.path)
         assert "1 call needs approval" in words(html)
-        assert "Claude Code waits. It gets this answer when you have decided its calls." in words(
-            html
+        assert (
+            "Claude Code is waiting. It gets this answer when you have decided all its calls."
+            in words(html)
         )
         assert f'href="/agents#tap-{here.agent.tap.id}"' in html
         assert "stops at: every call" in words(html)

@@ -63,8 +63,9 @@ async def test_a_held_result_passes_as_it_is_or_edited(tmp_path: Path) -> None:
     async with returning(tmp_path, "a.txt", "Its key is sk-verysecret-123456.") as (here, _, task):
         html = await here.page(here.path)
         assert "2 calls need a decision on the result" in words(html)
-        assert "Claude Code waits. Its request is sent when you have decided its results." in words(
-            html
+        assert (
+            "Claude Code is waiting. Its request is sent when you have decided its results."
+            in words(html)
         )
         assert 'data-waiting="2"' in html
         first, second = await here.cards()
@@ -119,7 +120,7 @@ async def test_what_cannot_be_decided_is_refused_and_said(tmp_path: Path) -> Non
         )
         await here.json(f"{here.path}/stop", {})
         (card,) = await here.cards()
-        assert "Press “Let it go on” to decide this result." in words(card)
+        assert "Press “Let it continue” to decide this result." in words(card)
         assert "Let it pass" not in card
         assert (await here.decide_result("1.0")).status == 422
 

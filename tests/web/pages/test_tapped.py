@@ -86,11 +86,11 @@ async def test_its_page_offers_what_can_be_done_in_each_state(engine: Engine) ->
     answer = await agent.ask(agent.result("Bash", "a.txt"))
     await shown("ran at the agent", "a.txt", "with a result from the agent")
     await agent.answer(answer, "There is a.txt.")
-    await shown(runs, no=("Let it go on",))
+    await shown(runs, no=("Let it continue",))
     cut = await agent.ask("And now?")
     await here.json(path + "/stop", {})
     stopped = "You stopped this session. Its agent's requests are refused."
-    html = await shown(stopped, "Let it go on", no=(runs,))
+    html = await shown(stopped, "Let it continue", no=(runs,))
     assert "/continue" in "".join(re.findall(r'action="[^"]+"', html))
     with pytest.raises(Refused):
         await agent.ask()
@@ -324,7 +324,7 @@ async def test_stop_while_a_call_runs_at_the_agent(engine: Engine) -> None:
     session = await session_of(agent, session_id)
     assert (session.state, session.call("1.0").status) == ("interrupted", "running")
     html = await here.page(f"/sessions/{session_id}")
-    assert "Let it go on" in html
+    assert "Let it continue" in html
     assert "running at the agent" not in html
     assert "data-ran" not in html
     await here.json(f"/sessions/{session_id}/continue", {})
