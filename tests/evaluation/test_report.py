@@ -87,13 +87,16 @@ def test_rates_are_of_the_cases_and_of_one_case_its_runs() -> None:
     assert (first.cases, first.runs) == (12, 60)
     assert first.interval == clustered([Count(4, 5)] * 12)
     assert claim(several) == (
-        "Over 12 cases, 5 runs each: the cases are the sample. Intervals are 95 %."
+        "The sample is 12 cases, with 5 runs each per variant. "
+        "Intervals are 95 % confidence intervals."
     )
     alone = report_of(
         spec_of(cases_of(1), 20), lambda key: "failed" if key.repetition < 6 else "passed"
     )
     assert alone.summaries[0].interval == wilson(0.75, 20)
-    assert claim(alone).startswith("For this prompt only, 20 runs each: the runs are the sample.")
+    assert claim(alone).startswith(
+        "These results apply to one prompt only. The sample is its runs: 20 runs per variant."
+    )
     assert "rough" in claim(report_of(spec_of(cases_of(9)), lambda key: "passed"))
 
 
@@ -126,7 +129,7 @@ def test_an_unfinished_batch_says_so_and_decides_by_betting_alone() -> None:
     early = make_report(spec, results[:12])
     (comparison,) = early.comparisons
     assert (early.state, comparison.verdict, comparison.p) == ("running", "undecided", None)
-    assert claim(early).startswith("So far 12 of 80 runs: the intervals are not final.")
+    assert claim(early).startswith("The intervals are not final: 12 of 80 runs finished so far.")
     assert not any(summary.powers for summary in early.summaries)
     later = make_report(spec, results[:60])
     assert (later.state, later.comparisons[0].verdict, later.decided) == ("running", "worse", True)
@@ -155,8 +158,8 @@ def test_what_says_nothing_of_the_model_is_left_out_on_both_sides() -> None:
     many = report_of(spec, lambda key: "unknown" if key.case in ("c1", "c2") else outcome(key))
     assert many.comparisons[0].verdict == "undecided"
     assert comparison_sentence(many, many.comparisons[0]) == (
-        "No verdict whether “terse” is better than “default”: 5 of 60 pairs of runs say nothing "
-        "about the model, more than 5 %."
+        "No verdict whether “terse” is better than “default”: 5 of 60 pairs of runs could not be "
+        "compared, more than 5 %."
     )
 
 
@@ -321,7 +324,7 @@ def test_an_enum_without_the_words_of_the_prompts_is_named() -> None:
     )
     assert finding.sentence == (
         'region of search was "EU" in 5 of 66 calls, which its enum (eu, us) does not have; 5'
-        " prompts say it in that word. Add the prompts' words to the enum, or describe what"
+        " prompts use that word. Add the prompts' words to the enum, or describe what"
         " each value means."
     )
     (region, _) = report.arguments

@@ -321,7 +321,7 @@ def _deviations(way: tuple[str, ...], right: tuple[str, ...]) -> Iterator[str]:
     for name in wanted - called:
         yield f"Skipped {name}" if name not in called else f"Called {name} less often"
     for name in called - wanted:
-        yield f"Called {name} besides" if name not in wanted else f"Called {name} more often"
+        yield f"Also called {name}" if name not in wanted else f"Called {name} more often"
     if called == wanted:
         yield f"A different order than {' → '.join(right)}"
 
@@ -462,8 +462,8 @@ def _outside(
         and value_problem(schema, value)
         and _words(value) <= _words(_prompt(spec.by_id[result.key.case]))
     }
-    cases = f"{len(prompts)} prompt{'s say' if len(prompts) > 1 else ' says'}"
-    source = f"; {cases} it in that word" if prompts else ""
+    cases = f"{len(prompts)} prompt{'s use' if len(prompts) > 1 else ' uses'}"
+    source = f"; {cases} that word" if prompts else ""
     return ToolFinding(
         "enum_words",
         tools=(use.tool,),

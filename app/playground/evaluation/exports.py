@@ -416,8 +416,8 @@ def write_unredacted(report: BatchReport, form: str, templates: Environment) -> 
 
 
 def write_report(report: BatchReport, form: str, templates: Environment) -> ExportFile:
-    """The file that leaves the machine: without what looks like a secret in what models and tools
-    said. Known secrets are stars since the results were stored."""
+    """The file that leaves the machine. Likely secrets in the texts of models and tools are masked;
+    known secrets were masked when the results were stored."""
     collector = SecretCollector()
 
     def collect(_: str, text: str) -> str:

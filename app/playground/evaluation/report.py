@@ -397,21 +397,23 @@ def claim(report: BatchReport) -> str:
     spec = report.spec
     each = plural(spec.repetitions, "run")
     if len(spec.cases) == 1:
-        what = f"For this prompt only, {each} each: the runs are the sample."
+        what = (
+            f"These results apply to one prompt only. The sample is its runs: {each} per variant."
+        )
     else:
-        what = f"Over {plural(len(spec.cases), 'case')}, {each} each: the cases are the sample."
+        what = f"The sample is {plural(len(spec.cases), 'case')}, with {each} each per variant."
     if report.rough:
-        what += " They are few, so the intervals are rough."
+        what += " With so few cases, the intervals are rough."
     over = f"{len(report.results):,} of {plural(spec.runs, 'run')}"
     match report.state:
         case "running":
-            return f"So far {over}: the intervals are not final. {what}"
+            return f"The intervals are not final: {over} finished so far. {what}"
         case "stopped":
             return (
-                f"Stopped after {over}: the intervals are confidence sequences over the complete "
-                f"cases, valid at any stopping point. {what}"
+                f"The batch was stopped after {over}. The intervals are confidence sequences over "
+                f"the complete cases, valid at any stopping point. {what}"
             )
-    return f"{what} Intervals are 95 %."
+    return f"{what} Intervals are 95 % confidence intervals."
 
 
 def comparison_sentence(report: BatchReport, comparison: Comparison) -> str:
@@ -422,8 +424,7 @@ def comparison_sentence(report: BatchReport, comparison: Comparison) -> str:
     if comparison.too_few_count:
         return (
             f"No verdict whether {pair.format('better')}: {comparison.left_out} of "
-            f"{plural(comparison.pairs, 'pair')} of runs say nothing about the model, more than "
-            "5 %."
+            f"{plural(comparison.pairs, 'pair')} of runs could not be compared, more than 5 %."
         )
     figures, how = _figures(comparison), _evidence(report, comparison)
     if comparison.verdict == "undecided":

@@ -253,9 +253,9 @@ def _never(facts: RunFacts, expectation: Expectation) -> str:
     calls = [call for call in facts.calls if call.name == expectation.value]
     if not calls:
         return ""
-    often = "" if len(calls) == 1 else f" {len(calls)} times"
+    often = "" if len(calls) == 1 else f" {len(calls)} times, first"
     arguments = cut(calls[0].written, _LONGEST)
-    return f"{expectation.value} was called{often}, and should not be; with {arguments}."
+    return f"{expectation.value} should not be called, but was called{often} with {arguments}."
 
 
 def _first(facts: RunFacts, expectation: Expectation) -> str:
@@ -286,7 +286,7 @@ def _count(facts: RunFacts, expectation: Expectation) -> str:
 def _no_call(facts: RunFacts, expectation: Expectation) -> str:
     if bool(facts.names) is not expectation.value:
         return ""
-    wanted = "Nothing" if expectation.value else "Something"
+    wanted = "No tool" if expectation.value else "A tool"
     return f"{wanted} should be called; {facts.called_instead()}."
 
 
@@ -310,19 +310,19 @@ def _max_tokens(facts: RunFacts, expectation: Expectation) -> str:
     if read is None or wrote is None:
         return "The number of tokens is unknown: the provider does not report it."
     used, most = read + wrote, expectation.value
-    return "" if used <= most else f"It took {used:,} tokens, and {most:,} are allowed."
+    return "" if used <= most else f"The run used {used:,} tokens; at most {most:,} are allowed."
 
 
 def _max_seconds(facts: RunFacts, expectation: Expectation) -> str:
     took, most = facts.seconds, expectation.value
-    return "" if took <= most else f"It took {took:.3g} s, and {most:g} s are allowed."
+    return "" if took <= most else f"The run took {took:.3g} s; at most {most:g} s are allowed."
 
 
 def _max_cost(facts: RunFacts, expectation: Expectation) -> str:
     cost, most = facts.cost, expectation.value
     if cost is None:
         return "The cost is unknown: no price is known for this model."
-    return "" if cost <= most else f"It cost ${cost:.4g}, and ${most:g} is allowed."
+    return "" if cost <= most else f"The run cost ${cost:.4g}; at most ${most:g} is allowed."
 
 
 _JUDGES: Mapping[str, Callable[[RunFacts, Expectation], str]] = {

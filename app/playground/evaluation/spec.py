@@ -389,7 +389,7 @@ def with_tools(
     """The SPEC with definitions only, and notes, each a sentence.
 
     `named` are the tools of each of `words_of`; `accepted` those of the library. A tool that is
-    neither one of these nor named by `allow` becomes a mock, with a note. BadInput if a case has
+    in neither and is not named by `allow` becomes a mock, with a note. BadInput if a case has
     two tools of one name, or something names a tool that does not exist.
     """
     known = list(accepted)
