@@ -70,12 +70,12 @@ class Agent:
     npm.
 
     `upstream` is the profile of its vendor, which gets the agent's own login; `protocols` are those
-    it speaks, the preferred one first. `environment` is always set, `defaults` only if the user has
-    no value; `listed` are variables with lists (variable to separator), in which the user's own
+    it supports, the preferred one first. `environment` is always set, `defaults` only if the user
+    has no value; `listed` are variables with lists (variable to separator), in which the user's own
     entries are kept. If our key is sent upstream, `dummies` replace the login, and `removed` are
     unset. `settings` is a file in the scratch folder with all these variables, for an agent whose
     settings override its environment. `kept_alive` is the keep-alive event of a held answer;
-    `hidden` is the traffic that bypasses the tap.
+    `hidden` describes the requests that bypass the tap, in sentences.
     """
 
     name: str
@@ -130,8 +130,8 @@ CLAUDE = Agent(
     settings="settings.json",
     waits=AGENT_WAITS["claude"],
     kept_alive="event `ping`",
-    hidden="sessions through Bedrock, Vertex or Foundry; with your own --settings, variables "
-    "that they override",
+    hidden="Sessions through Bedrock, Vertex or Foundry. If you pass --settings, its variables can "
+    "override those of the tap.",
 )
 
 CODEX = Agent(
@@ -154,8 +154,8 @@ CODEX = Agent(
     ),
     waits=AGENT_WAITS["codex"],
     kept_alive="event `response.in_progress`",
-    hidden="work in Codex cloud; with a ChatGPT login, requests go to another address than "
-    "api.openai.com: if they are refused, set OPENAI_API_KEY",
+    hidden="Work in Codex cloud. A ChatGPT login uses another address than api.openai.com, which "
+    "may refuse the requests. If it does, set OPENAI_API_KEY.",
 )
 
 GEMINI = Agent(
@@ -173,7 +173,7 @@ GEMINI = Agent(
     dummies={"GEMINI_API_KEY": DUMMY_KEY},
     waits=AGENT_WAITS["gemini"],
     kept_alive="an empty line",
-    hidden="a Google login and Vertex AI: under a tap it uses only GEMINI_API_KEY",
+    hidden="A Google login and Vertex AI. With a tap, Gemini CLI uses only GEMINI_API_KEY.",
 )
 
 OPENCODE = Agent(
@@ -186,8 +186,8 @@ OPENCODE = Agent(
     environment={SECRET_VARIABLE: "{secret}"},
     waits=AGENT_WAITS["opencode"],
     kept_alive="the protocol's keep-alive event",
-    hidden="models of providers other than the tap's, and logins with their own address "
-    "(Copilot, opencode Zen)",
+    hidden="Models of providers other than the tap's, and logins with their own address "
+    "(Copilot, opencode Zen).",
 )
 
 AGENTS: Mapping[str, Agent] = {agent.name: agent for agent in (CLAUDE, CODEX, GEMINI, OPENCODE)}
