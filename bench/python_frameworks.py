@@ -522,7 +522,7 @@ def compare(wanted: list[Spec], imported: ImportedTools) -> str:
         return "meaning"
     sentences = [imported.problem, *imported.notes]
     sentences += [words for item in imported.tools for words in (item.problem, *item.notes)]
-    usual = ("name an interpreter", "Nobody answers it yet", "name the absolute path")
+    usual = ("Name an interpreter", "you answer its calls by hand", "name the absolute path")
     outputs = [words for words in sentences if words and not any(word in words for word in usual)]
     return "said" if outputs else "DIFFERS"
 

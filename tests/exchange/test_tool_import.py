@@ -253,7 +253,7 @@ def test_the_door_says_what_was_made_up() -> None:
     (imported_tool,) = import_tools(MCP).tools
     assert imported_tool.tool is not None
     assert imported_tool.tool.config["result"].keys() == {"text"}  # sampled from its output schema
-    assert any("made-up" in note for note in imported_tool.notes)
+    assert any("simulated" in note for note in imported_tool.notes)
     matches = import_tools(ANTHROPIC.replace('"name"', '"owner": 5, "name"', 1)).tools[0]
     assert matches.tool is not None
     assert matches.tool.extra == {"anthropic": {"cache_control": {"type": "ephemeral"}}}

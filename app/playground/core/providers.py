@@ -1,7 +1,7 @@
 """Providers known to this version, as rows of data: to add one, add a row. Agents, too.
 
 A row has a provider's address, its deviations from the protocol (quirks, by name: the protocol's
-encoder and decoder explain them) and facts about it; it sends nothing. Most speak dialects of
+encoder and decoder explain them) and facts about it; it sends nothing. Most use dialects of
 OpenAI's Chat Completions (docs/wire.md, section 6). Model names are suggestions, or "": a wrong one
 would be worse than none.
 
@@ -21,7 +21,8 @@ from playground.core.events import StopAt
 from playground.core.settings import SIMULATOR_URL, Profile, Protocol
 
 LOCAL_S = 300.0
-"""A local server may load its model before the first byte, and pause long between two."""
+"""Seconds for local servers: one may load its model before the first byte, and pause long between
+two bytes."""
 
 BASE_URL_NAMES: Mapping[str, str] = {
     "anthropic": "ANTHROPIC_BASE_URL",
@@ -50,8 +51,8 @@ AGENT_TITLES: Mapping[str, str] = {
 }
 
 HELD_WHOLE_S = 60.0
-"""Seconds that a non-streamed answer waits here for decisions on its calls: no keep-alive can be
-sent to the agent meanwhile."""
+"""Seconds that a non-streamed answer waits here for decisions on its calls. No keep-alive can be
+sent to the agent during this time."""
 
 STOPS_AT: Mapping[StopAt, str] = {
     "nothing": "nothing",
@@ -65,7 +66,7 @@ STOPS_AT: Mapping[StopAt, str] = {
 
 @dataclass(frozen=True)
 class Hint:
-    """Something worth knowing before a request, and its source."""
+    """A fact that matters before a request, and its source."""
 
     fact: str
     source: str
@@ -76,8 +77,8 @@ class Provider:
     """A profile with information for the user.
 
     `key_place` is where to get a key, `start` how to start a `local` server; both are texts.
-    `hosts` are its hosts besides the profile's; one that begins with a dot or a dash is the suffix
-    for a provider with one host per region or customer.
+    `hosts` are its hosts in addition to the profile's; one that begins with a dot or a dash is the
+    suffix for a provider with one host per region or customer.
     """
 
     profile: Profile
@@ -123,7 +124,7 @@ OWN_PROTOCOLS: tuple[Provider, ...] = (
             model="claude-sonnet-5-5",
         ),
         "Anthropic",
-        "Claude, by the Messages API.",
+        "Claude, through the Messages API.",
         "https://platform.claude.com/settings/keys",
         hints=(
             Hint(
@@ -143,7 +144,7 @@ OWN_PROTOCOLS: tuple[Provider, ...] = (
             quirks=("max_completion_tokens", "custom_tools", "allowed_tools"),
         ),
         "OpenAI, Chat Completions",
-        "GPT, by the API that most other providers copy.",
+        "GPT, through the API that most other providers copy.",
         "https://platform.openai.com/api-keys",
         hints=(
             Hint("A tool result cannot be marked as an error.", "the format has no field for it"),
@@ -162,7 +163,7 @@ OWN_PROTOCOLS: tuple[Provider, ...] = (
             model="gpt-5.4-mini",
         ),
         "OpenAI, Responses",
-        "GPT, by the newer API: reasoning is sent back encrypted.",
+        "GPT, through the newer API. Encrypted reasoning is sent back.",
         "https://platform.openai.com/api-keys",
         hints=(
             Hint("A tool result cannot be marked as an error.", "the format has no field for it"),
@@ -177,7 +178,7 @@ OWN_PROTOCOLS: tuple[Provider, ...] = (
             model="gemini-3.5-flash",
         ),
         "Gemini",
-        "Google's models, by the Gemini API.",
+        "Google's models, through the Gemini API.",
         "https://aistudio.google.com/apikey",
         hints=(
             Hint("A call's arguments arrive in one piece, not streamed.", "recorded streams"),
@@ -197,7 +198,7 @@ OWN_PROTOCOLS: tuple[Provider, ...] = (
             quirks=("vertex",),
         ),
         "Vertex AI",
-        "Google's models, by your Google Cloud project.",
+        "Google's models, through your Google Cloud project.",
         "gcloud auth print-access-token (good for an hour)",
         hosts=("aiplatform.googleapis.com", "-aiplatform.googleapis.com"),
         hints=(
@@ -206,7 +207,7 @@ OWN_PROTOCOLS: tuple[Provider, ...] = (
                 "edit it.",
                 "Google's own client reads the same names",
             ),
-            Hint("It lists its models elsewhere. Type a model's name.", "Google's reference"),
+            Hint("Its models cannot be listed here. Type a model's name.", "Google's reference"),
             Hint(
                 "Claude on Vertex uses other paths, which this version does not support.",
                 "Anthropic's client for Vertex",
@@ -222,11 +223,11 @@ OWN_PROTOCOLS: tuple[Provider, ...] = (
             idle_s=LOCAL_S,
         ),
         "Ollama",
-        "Models on this machine, by Ollama's own API.",
+        "Models on this machine, through Ollama's own API.",
         local=True,
         start="Start it with: ollama serve. Get a model with: ollama pull MODEL.",
         hints=(
-            Hint("tool_choice is ignored: the model decides.", "Ollama's API has none"),
+            Hint("tool_choice is ignored: the model decides.", "Ollama's API has no such field"),
             Hint("A tool result cannot be marked as an error.", "the format has no field for it"),
             Hint("OLLAMA_HOST changes the address.", "Ollama's own client reads the same name"),
         ),
@@ -234,9 +235,11 @@ OWN_PROTOCOLS: tuple[Provider, ...] = (
     Provider(
         Profile("ollama-cloud", "ollama", "https://ollama.com", key_name="OLLAMA_API_KEY"),
         "Ollama Cloud",
-        "Larger open models, by Ollama's own API.",
+        "Larger open models, through Ollama's own API.",
         "https://ollama.com/settings/keys",
-        hints=(Hint("tool_choice is ignored: the model decides.", "Ollama's API has none"),),
+        hints=(
+            Hint("tool_choice is ignored: the model decides.", "Ollama's API has no such field"),
+        ),
     ),
 )
 
@@ -245,7 +248,7 @@ def simulated(name: str, protocol: Protocol, title: str) -> Provider:
     return Provider(
         Profile(name, protocol, SIMULATOR_URL, model="simulator"),
         f"Simulator, {title}",
-        "Built in: answers at once, picks tools by the prompt's words, plays faults.",
+        "Built in. Chooses tools from words in the prompt and simulates faults.",
     )
 
 
@@ -309,7 +312,7 @@ REMOTE: tuple[Provider, ...] = (
     compatible(
         "azure",
         title="Azure OpenAI",
-        about="GPT in your own Azure resource, by its v1 API; the model names a deployment.",
+        about="GPT in your own Azure resource, through its v1 API. The model is a deployment.",
         url="",
         key_name="AZURE_OPENAI_API_KEY",
         key_place="https://portal.azure.com, at the resource under Keys and Endpoint",
@@ -330,12 +333,12 @@ REMOTE: tuple[Provider, ...] = (
     compatible(
         "openrouter",
         title="OpenRouter",
-        about="Many providers behind one key.",
+        about="Many providers with one key.",
         url="https://openrouter.ai/api/v1",
         key_name="OPENROUTER_API_KEY",
         key_place="https://openrouter.ai/settings/keys",
         hints=(
-            Hint("What a model can do differs; see its list of models.", "OpenRouter's model list"),
+            Hint("Features differ by model; see its list of models.", "OpenRouter's model list"),
             Hint("A stream that began with status 200 can contain an error.", "recorded streams"),
         ),
         model="openai/gpt-oss-120b",
@@ -359,7 +362,7 @@ REMOTE: tuple[Provider, ...] = (
     compatible(
         "mistral",
         title="Mistral",
-        about="Mistral's models, by their own API.",
+        about="Mistral's models, through Mistral's own API.",
         url="https://api.mistral.ai/v1",
         key_name="MISTRAL_API_KEY",
         key_place="https://console.mistral.ai/api-keys",
@@ -370,7 +373,7 @@ REMOTE: tuple[Provider, ...] = (
     compatible(
         "deepseek",
         title="DeepSeek",
-        about="DeepSeek's models, by their own API.",
+        about="DeepSeek's models, through DeepSeek's own API.",
         url="https://api.deepseek.com",
         key_name="DEEPSEEK_API_KEY",
         key_place="https://platform.deepseek.com/api_keys",
@@ -423,12 +426,12 @@ REMOTE: tuple[Provider, ...] = (
     compatible(
         "huggingface",
         title="Hugging Face",
-        about="Open models at many providers behind one token.",
+        about="Open models at many providers with one token.",
         url="https://router.huggingface.co/v1",
         key_name="HF_TOKEN",
         key_place="https://huggingface.co/settings/tokens",
         hints=(
-            Hint("What a model can do depends on the provider that runs it.", "its documentation"),
+            Hint("A model's features depend on the provider that runs it.", "its documentation"),
         ),
         model="openai/gpt-oss-120b",
     ),
@@ -495,7 +498,7 @@ LOCALS: tuple[Provider, ...] = (
         about="A proxy of your own in front of any provider.",
         url="http://127.0.0.1:4000/v1",
         start="Start it with: litellm --config config.yaml",
-        hints=(Hint("Its features depend on the provider behind it.", "LiteLLM's documentation"),),
+        hints=(Hint("Its features depend on the provider it calls.", "LiteLLM's documentation"),),
         quirks=("long_ids",),
         key_name="LITELLM_API_KEY",
         key_place="the proxy's own master or virtual key",
@@ -525,7 +528,7 @@ def profile(name: str, environment: Mapping[str, str]) -> Profile:
 
 
 def profile_named(name: str, among: tuple[Profile, ...]) -> Profile:
-    """The one of these profiles with that name; NotFound lists all names."""
+    """The profile of `among` with that name; NotFound lists all names."""
     for profile in among:
         if profile.name == name:
             return profile

@@ -35,7 +35,7 @@ class ToolKind:
 TOOL_KINDS: Mapping[AnsweredBy, ToolKind] = {
     "mock": ToolKind(
         "Mock",
-        "Nothing runs: a made-up result.",
+        "Nothing runs: a simulated result.",
         "The tool failed: internal error.",
         runs=False,
     ),
@@ -67,7 +67,8 @@ TOOL_KINDS: Mapping[AnsweredBy, ToolKind] = {
 """A row for each member of AnsweredBy, in the order of the editor."""
 
 SHIPPED = "shipped:"
-"""The place of a Python file of this program, wherever it is installed: sessions stay valid."""
+"""Prefix of the path of a Python file of this program. It does not depend on the install location,
+so sessions stay valid."""
 
 NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9_.-]{1,128}")
 """Our rule for names; "." and ".." are folders in a URL. Protocols' stricter rules are left to

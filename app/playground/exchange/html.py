@@ -178,7 +178,7 @@ def _frames(reel_frames: Sequence[Mapping[str, Any]], long: dict[str, int]) -> l
 
 
 def _new(html: str, stands: dict[str, str]) -> Iterator[str]:
-    """The pieces of a frame that change something. `stands` is the last drawn HTML by block;
+    """The pieces of a frame that change something. `stands` has the last drawn HTML of each block;
     drawing a block invalidates its ancestors and descendants."""
     for piece in _PIECE.finditer(html):
         target, swap, drawn = piece.groups()

@@ -1,4 +1,5 @@
-"""Files that lie beside tools and are none: what each is, by the members that only it has.
+"""Files often found next to tools that are not tools. Each is recognized by members that only it
+has.
 
 Many have a name and a description, as a tool has.
 https://docs.npmjs.com/cli/configuring-npm/package-json https://getcomposer.org/doc/04-schema.md
@@ -89,7 +90,7 @@ FILE_KINDS = (
     FileKind("an event of a smart contract (ABI)", {"inputs": list, "anonymous": bool}),
     FileKind("a Postman collection", {"info": dict, "item": list}),
     FileKind(
-        "a component of AutoGen, which holds code and no schema",
+        "a component of AutoGen, which contains code and no schema",
         {"component_type": str, "provider": str},
     ),
     FileKind("a prompt template", {"input_variables": list, "template": str}),

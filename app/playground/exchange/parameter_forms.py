@@ -1,8 +1,8 @@
-"""The parameters of a tool, in each way that they are written, as a JSON Schema of an object.
+"""The parameters of a tool in any known form, as a JSON Schema of an object.
 
 A schema, a schema in a wrapper (`{"jsonSchema": {...}}`) or as a text, an object of parameters by
-name, or a list of them. What is none of these is not read: a schema of which no member is known
-would allow everything.
+name, or a list of them. No other form is read: a schema without a known member would allow
+everything.
 https://docs.cohere.com/v1/docs/parameter-types-in-tool-use
 https://github.com/docker/mcp-registry/blob/main/CONTRIBUTING.md
 https://huggingface.co/docs/smolagents/tutorials/tools

@@ -107,7 +107,7 @@ def toml_value(text: str) -> Any:
     except tomllib.TOMLDecodeError as error:
         raise Unreadable(f"This is not valid TOML. {error}.") from None
     except ValueError:
-        raise Unreadable("The TOML holds a number or a date that cannot be read.") from None
+        raise Unreadable("The TOML contains a number or a date that cannot be read.") from None
     if is_deeper(value, MAX_DEPTH):
         raise Unreadable(deep)
     return value
@@ -123,7 +123,7 @@ def yaml_value(text: str) -> Any:
         if mark and mark.index <= MOST_READ_AGAIN:
             _refuse_depth(text[: mark.index])
         where = f" Line {mark.line + 1}, column {mark.column + 1}:" if mark else ""
-        what = str(getattr(error, "problem", None) or "it holds a character that YAML forbids")
+        what = str(getattr(error, "problem", None) or "it contains a character that YAML forbids")
         raise Unreadable(f"This is not valid YAML.{where} {what[:200]}.") from None
     if not reader.done:
         raise Unreadable("The YAML is empty.")

@@ -18,7 +18,7 @@ from playground.exchange.python_types import (
     last_name,
 )
 
-RUN_IT = 'To have it run, use "Read it with this interpreter".'
+RUN_IT = 'To run it, use "Read it with this interpreter".'
 _MOST_DOCSTRING = 20_000
 
 _GIVEN = (

@@ -27,7 +27,7 @@ from playground.exchange.tool_import import import_tools
 
 KIND = "Python"
 NOT_RUN = "It cannot be called without its framework, so you answer its calls by hand."
-NO_FILE = "To have it run, save it in a file and name its absolute path in the editor."
+NO_FILE = "To run it, save it in a file and name its absolute path in the editor."
 MOST_TOOLS = 500
 MOST_WORDS = 2_000
 """Characters of a problem that a file's own code words."""

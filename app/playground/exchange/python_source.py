@@ -65,7 +65,7 @@ def imported_tool(function: Function, file: str) -> ImportedTool:
         config = {"file": file, "function": function.function}
         pieces = replace(pieces, answered_by="python", config=config)
     elif function.line:
-        notes.append("To have it run, name the absolute path of its file in the editor.")
+        notes.append("To run it, name the absolute path of its file in the editor.")
     return build_tool(form, KIND, pieces)
 
 

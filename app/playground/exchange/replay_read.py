@@ -19,7 +19,7 @@ MOST_DEEP = 500
 def calls_of(protocol: str, body: bytes) -> list[Call]:
     """(name, arguments) of every tool call in an answer, streamed or whole, in its order.
 
-    Arguments that are no JSON object, or none that two runs can be compared by, are their text.
+    Arguments are their text if they are not a JSON object, or not `comparable`.
     """
     return list(READERS[protocol](list(_values(body))))
 
@@ -72,8 +72,8 @@ def _parts(value: Any) -> Iterator[tuple[Any, int]]:
 
 
 def comparable(value: Any) -> bool:
-    """Whether JSON data can stand in a program: not nested too deep for it, without NaN, which is
-    like nothing, and without a number beyond all others."""
+    """Whether JSON data can be written as a Python literal and compared: it is not nested too deep,
+    and has no NaN or infinite number."""
     return not any(
         depth > DEEPEST or (isinstance(item, float) and not abs(item) < float("inf"))
         for item, depth in _parts(value)
@@ -81,7 +81,7 @@ def comparable(value: Any) -> bool:
 
 
 def _parse_arguments(arguments: Any) -> Any:
-    """Arguments as an object, or their text where they are none that is `comparable`."""
+    """Arguments as an object, or as text if they are not a `comparable` object."""
     try:
         text = arguments.strip() if isinstance(arguments, str) else None
         value = _load(text) if text else {} if text == "" else arguments or {}

@@ -24,8 +24,9 @@ HEAD = '''"""{title}: the calls of a recorded session, as a test.
 
     pytest {name}
 
-It passes offline, with the recording below. Put your own agent in run_agent() and it is your agent
-that is tested. With LIVE_URL it asks a real endpoint (LIVE_HEADERS: a JSON object, for its key).
+It passes offline, with the recording below. To test your own agent, call it in run_agent(). Set
+LIVE_URL to send the requests to a real endpoint, and LIVE_HEADERS to a JSON object of headers,
+such as its key.
 """
 
 import json
@@ -44,7 +45,7 @@ from typing import Any
 TESTS = '''
 
 def run_agent(base_url):
-    """Your agent goes here: it asks at base_url and returns its calls, (name, arguments) each.
+    """Call your agent here with base_url, and return its calls, (name, arguments) each.
 
     Until then the recorded requests are sent again, one after the other.
     """

@@ -323,7 +323,7 @@ def _is_own(entry: Mapping[str, Any]) -> bool:
 
 
 def _provider_tool(entry: Mapping[str, Any], kind: Any, who: Runner) -> ImportedTool:
-    """A tool that its provider defines: nobody but its models knows its schema."""
+    """A tool that its provider defines: only its models know its schema."""
     called = entry.get("name") or entry.get("id") or kind or next(iter(entry))
     refused = refused_tool(entry, "", called, why_not_imported(clip(kind or called), who))
     return replace(refused, runner=who)
@@ -550,7 +550,7 @@ def _missing_schema(
 
 
 def _find_in_others(inner: Mapping[str, Any], schema: Any, known: Sequence[str]) -> str:
-    """The name of another member with parameters, beside a schema that declares none; or ""."""
+    """The name of another member with parameters, if the schema next to it declares none; or ""."""
     if schema and not (isinstance(schema, Mapping) and is_schema(schema)):
         return ""
     if isinstance(schema, Mapping) and declares_members(schema):
@@ -654,7 +654,7 @@ def mcp_tool(entry: Mapping[str, Any]) -> ImportedTool:
         notes.append("Its title was left out, because models read only the name.")
     if "annotations" in entry:
         notes.append("Its annotations are the server's own claims and are not trusted.")
-    notes.append("To have it answered by its server, add the server and its tools there.")
+    notes.append("To call it on its server, add the server and its tools there.")
     schema, output = entry.get("inputSchema"), entry.get("outputSchema")
     known = (*_MCP_KNOWN, "_meta")
     return _built(entry, MCP, entry, schema, known=known, output=output, notes=notes)
@@ -693,8 +693,8 @@ def schema_tool(entry: Mapping[str, Any], file: str = "") -> ImportedTool:
 
 
 def is_langchain(entry: Mapping[str, Any]) -> bool:
-    """Whether `entry` is a tool of LangChain: a name, and its arguments as a schema. The `args`
-    beside `parameters` are those of a command."""
+    """Whether `entry` is a tool of LangChain: a name, and its arguments as a schema. An `args`
+    next to `parameters` has the arguments of a command."""
     if "name" not in entry or isinstance(entry.get("parameters"), Mapping):
         return False
     return any(map(entry.get, _LANGCHAIN_SCHEMAS))

@@ -88,7 +88,7 @@ class ImportedTools:
 
 MOST_TOOLS = 5_000
 """The limit of one text."""
-UNANSWERED = "It has no executor yet, so it is a mock with a made-up result."
+UNANSWERED = "It has no executor yet, so it is a mock with a simulated result."
 _MOST_SAMPLE = 2_000
 _REFERENCES = ("/$ref", "/$dynamicRef", "/$recursiveRef", "/$id")
 

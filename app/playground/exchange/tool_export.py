@@ -79,7 +79,7 @@ def _method_place(method: str) -> str:
 
 
 def _needs_3_2(tool: Tool) -> bool:
-    """Whether OpenAPI 3.1 has no word for its method, or a place or style of its parameters."""
+    """Whether OpenAPI 3.1 cannot express its method, or a place or style of its parameters."""
     if tool.answered_by != "http":
         return False
     method = tool.config.get("method", "GET")

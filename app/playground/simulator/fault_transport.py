@@ -33,7 +33,7 @@ Frames = Sequence[OutgoingFrame]
 # -- answers in place of the real one
 
 SENTENCES = {
-    400: "This request is refused on purpose: the simulator plays a fault.",
+    400: "This request is refused on purpose, to simulate an error.",
     401: "Incorrect API key provided. Check your key.",
     402: "Your credit balance is too low.",
     403: "Your key does not have permission to use this resource.",
