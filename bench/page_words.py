@@ -37,6 +37,8 @@ AVOIDED: Mapping[str, str] = {
     r"(?<!ere )\bis no (?!longer)[a-z]": "is not a",
     r"\bis taken\b|\bare taken\b": "say what is accepted or used",
     r"\bmade up\b": "simulated",
+    r"(?i)\bwhat is not (shown|sent|included)\b": "name what it is",
+    r"\b(first byte|idle) (within|limit)\b": "first-byte timeout, idle timeout",
     r"\bmeets? (it|this|the)\b": "gets, or sees",
     r"\bmend\b": "fix",
     r"\bnone counts\b": "say what does not apply",
