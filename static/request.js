@@ -88,7 +88,7 @@ document.addEventListener("click", (event) => {
   if (target?.dataset.do === "copy-request") copy(target);
 });
 
-// A long body does not stand in the page: it is fetched, to the byte, when it is wanted.
+// A long body is not in the page: it is fetched, byte for byte, when it is needed.
 async function copy(button) {
   const answer = await ask({ Accept: "application/json" });
   if (!answer.ok) return;

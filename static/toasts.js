@@ -83,7 +83,7 @@ document.addEventListener("htmx:error", (event) => {
 // of its address says nothing of it any more.
 
 document.addEventListener("submit", (event) => {
-  // Not its property: a field of that name would stand in its place.
+  // Not its property: a field of that name would hide it.
   const path = new URL(event.target.getAttribute("action") ?? "", location.href).pathname;
   if (/^\/sessions\/[^/]+\/delete$/.test(path)) sessionStorage.setItem("deleted", path);
 });

@@ -1,4 +1,4 @@
-"""A session in one file, opened from disk: it plays, and asks nobody for anything."""
+"""A session in one file, opened from disk: it replays and sends no request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown before sending is what is sent, to the byte, and showing it changes nothing."""
+"""The preview has the exact bytes that are sent, and making it changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent gets through a tap is what its provider said, to the byte; and the other way."""
+"""A tap passes on the exact bytes of requests and answers."""
 
 from __future__ import annotations
 

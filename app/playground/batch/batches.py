@@ -1,10 +1,10 @@
 """The batches of a database: start, pause, resume, stop, and their results.
 
 A run is claimed in the database before anything of it is sent, and its session is saved like any
-other. So the state left by a killed program is determined from what is saved: a claim whose session
-has no request sent nothing and is run again, and so is one with a request but no end if nothing but
-mocks could run; any other one without an end is unknown, because a tool may have had its effect,
-and is run again only on request. A run with a known end is never repeated.
+other. So what is saved determines the state after a killed program. A claim whose session has no
+request sent nothing and is run again. One with a request but no end is run again if only mocks
+could run; otherwise it is unknown, because a tool may have had its effect, and is run again only on
+request. A run with a known end is never repeated.
 
 If remote workers make the runs, the claim says so, and its session is saved here when it is
 returned. A claim without a session is unknown then: it may have sent its request.
@@ -572,7 +572,7 @@ class Batches:
         return known
 
     async def _can_be_made_again(self, result: RunResult) -> bool:
-        """Whether the end of a run is unknown, and it had no effect, whatever became of it. Not one
+        """Whether the end of a run is unknown and it cannot have had an effect. False for a run
         that was given to a worker, which may still be making it."""
         if result.outcome != "unknown" or result.session is None:
             return False

@@ -166,7 +166,7 @@ async def perform(engine: Engine, run: CaseRun, look: Look = lambda session: Non
 
 
 def has_no_effect(session: Session) -> bool:
-    """Whether nothing but mocks could run in the session of a run.
+    """Whether only mocks could run in the session of a run.
 
     `extra` members may offer tools that the provider runs.
     """

@@ -140,7 +140,7 @@ class _QuietConnection(HttpToolsProtocol):
 
     A client that sends a request incompletely is disconnected after `PATIENCE_S`: a timer runs from
     the first byte of a request to its last, and never while an answer is in progress.
-    The application has access to the connection: the simulator plays faults that no server would
+    The application has access to the connection: the simulator produces faults that no server would
     allow.
     Requests to taps are treated like by their provider: they do not count towards the limit of
     connections, and the tap can disable the timer and declare that the answer has all the headers

@@ -284,8 +284,8 @@ def find_or_start(db: Path, port: int | None, idle_s: float) -> LocalServer:
 
 
 def _start(db: Path, port: int | None, idle_s: float, log: Path) -> subprocess.Popen[bytes]:
-    """A server in a session of its own: Ctrl-C in this terminal does not reach it, and it writes to
-    no terminal. Its link, with the token, is not written to a file."""
+    """Starts a server in its own process session: Ctrl-C in this terminal does not reach it, and it
+    writes to no terminal. Its link, with the token, is not written to a file."""
     words = ["serve", "--db", str(db), "--port", str(port if port is not None else _choose_port())]
     # -P: a folder `playground` in the user's own folder is not this program.
     command = [sys.executable, "-P", "-m", "playground.cli", *words]

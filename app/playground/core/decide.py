@@ -155,7 +155,7 @@ def _for_agent(
         yield Record(stop)
         return
     events = {event.call_id: event for event in ruled if isinstance(event, CallDecided)}
-    if turn.received.stop_at == "calls":  # a rule must not run a call before those behind it
+    if turn.received.stop_at == "calls":  # a rule must not run a call before the calls after it
         events = {name: event for name, event in events.items() if event.decision != "run"}
     elif turn.received.stop_at != "unruled":
         for call in standing.of("waiting"):
@@ -286,7 +286,7 @@ def _returned(
     session: Session, turn: Turn, call: Call, rules: Sequence[Rule], denied: Denied
 ) -> CallReturned | None:
     """The revocation of a rule's decision that the current rules would not make: the call waited
-    behind others, and the user changed the rules meanwhile."""
+    for other calls, and the user changed the rules in between."""
     decision = call.decided
     if decision is None or decision.by != "rule":
         return None

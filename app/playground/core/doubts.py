@@ -24,7 +24,7 @@ DOUBTING = frozenset(
         "no_start",  # a block or an item was never started, so what began it may be lost
         "odd_arguments",  # the pieces of the arguments do not fit together
         "odd_call",  # a call that cannot be read was left out
-        "odd_delta",  # a piece that is no text was left out
+        "odd_delta",  # a piece that is not text was left out
         "restarted",  # the answer started again, so calls may be there twice
         "started_twice",  # a block or an item began twice
         "unknown_delta",  # a piece of an unknown type was left out
@@ -35,10 +35,10 @@ DOUBTING = frozenset(
 HARMLESS = frozenset(
     {
         "after_end",
-        "bad_json",  # the answer is interrupted, or the event was a sign of life
+        "bad_json",  # the answer is interrupted, or the event was a keep-alive
         "bad_utf8",  # the part is incomplete, which says more
         "brought",
-        "call_as_text",  # there is no call beside it
+        "call_as_text",  # there is no real call next to it
         "calls_left_out",
         "calls_missing",
         "choice_fell_back",

@@ -152,8 +152,8 @@ class RequestReceived:
     number of messages. `stop_at` applies to its answer, whose calls, if `held`, wait for decisions
     before the agent gets any of them. A request that `joins` repeats the request of that number,
     whose answer the agent never got: it waits for the same answer, and no RequestSent follows. If
-    its results wait for decisions, RequestSent follows these; a request repeated meanwhile is
-    received again."""
+    its results wait for decisions, RequestSent follows the decisions; a request repeated in between
+    is received again."""
 
     path: str
     ids: Mapping[str, str] = field(default_factory=dict)

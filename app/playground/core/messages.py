@@ -36,7 +36,7 @@ class MessagePart:
     kind `text`, `thinking`, `refusal`, `other` (opaque), `server_call`, `server_result`: as the
     parts of an answer; `meta` holds the provider's own block. `protocol` is that of the provider it
     came from, or "" if the request goes to another provider or model: opaque data goes back only to
-    its origin, and `origin` says what differs. `complete`: the part and its turn came to their end.
+    its origin, and `origin` says what differs. `complete`: the part and its turn have ended.
     `call`: `name`, `call_id` (the provider's id, or ours if it sent none), `text` the arguments as
     JSON text. `result`: `call_id`, `name`, `content`, `is_error`. `image`: one piece of `content`,
     in a prompt. For imported prompts and results, `meta` are their further members (of an `other`

@@ -85,8 +85,8 @@ MOST_OUTPUT = 16_000
 """Characters kept of a running call's output: its end. The log has all of it."""
 
 UNFORESEEN = RequestReceived("", stop_at="calls", held=True)
-"""Stands for what an agent's request was received as, where the log does not have it: its calls
-wait for the user, whatever was meant."""
+"""Used for an agent's request if the log does not say how it was received: its calls wait for the
+user."""
 
 _UNDER_WAY = "An answer is still arriving."
 _RUNS = "This session is still running; stop it or wait."

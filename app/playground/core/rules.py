@@ -92,7 +92,7 @@ def first_match(rules: Iterable[Rule], call: Call) -> Rule | None:
 
 def unread_rule(rules: Iterable[Rule], call: Call) -> Rule | None:
     """The first rule that may keep `call` from running, if its tests cannot tell: the arguments
-    are no JSON that this program reads, but an agent may read them. None if a rule before it
+    are not JSON that this program can read, but an agent may read them. None if a rule before it
     applies."""
     if not call.arguments.strip() or values_of(call.arguments) is not ABSENT:
         return None

@@ -470,7 +470,7 @@ class Session:
     name and hash of the arguments (decide._was_denied). `tapped` is set if an agent runs the
     session: then nothing is requested or run here; `received` is its latest request, from its
     arrival (`received_ms`, Unix ms) until it is sent, and `received_gone` whether the agent has
-    disconnected meanwhile; `marks` are its changes to its history.
+    disconnected since then; `marks` are its changes to its history.
     """
 
     id: str

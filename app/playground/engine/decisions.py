@@ -371,7 +371,7 @@ class CallChecks:
 
     def look(self, live: LiveSession, call_ids: Sequence[str]) -> set[str]:
         """Checks again those of the calls about to begin that a rule decided: they may have waited
-        behind others, and their executor may have changed since. Returns the calls that are being
+        for other calls, and their executor may have changed since. Returns the calls that are being
         checked; each continues after its check."""
         calls = [live.session.call(call_id) for call_id in call_ids]
         seen = [

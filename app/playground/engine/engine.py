@@ -73,7 +73,7 @@ class Engine:
     ends: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     """Further callbacks for `close`, called last one first."""
     purging: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while sessions are purged: one whose recording is used must not go meanwhile."""
+    """Held while sessions are purged: a session whose recording is in use must not be deleted."""
 
     @classmethod
     async def open(

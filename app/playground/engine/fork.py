@@ -2,9 +2,9 @@
 what a fork copies; the fork then runs through the runner like any session.
 
 A fork of an agent's session begins with the agent's last request as it was sent. The agent's tools
-are not available here: tools with recorded results become mocks of these, the user answers the
-others, unless the user changes that. If the agent rewrote its history, the fork continues from the
-history of its last request (`history_of_request`).
+are not available here: tools with recorded results become mocks that return them, and the user
+answers the others, unless the user changes that. If the agent rewrote its history, the fork
+continues from the history of its last request (`history_of_request`).
 
 The same prompt can go to several models: one session for each, with the changes named by its row.
 They are new sessions, or forks of one place of a session, which stays unchanged.

@@ -36,8 +36,8 @@ PASTED = "pasted.py"
 @dataclass(frozen=True)
 class FileToRead:
     """What is to be read: the `file` at an absolute path, or the `text` of one called `name`, with
-    the texts of `others` beside it, by relative name. `interpreter` is the absolute path of a
-    Python, "" for this program's own without its packages."""
+    the texts of `others` in the same folder, by relative name. `interpreter` is the absolute path
+    of a Python, "" for this program's own without its packages."""
 
     file: str = ""
     text: str = ""

@@ -227,7 +227,7 @@ class RuleStore:
 
     async def renew(self, session_id: str, rule_id: str, tools: Sequence[Tool]) -> Rule:
         """Binds a rule to the current `tools`; returns it as stored. Conflict if it was changed
-        meanwhile."""
+        since it was read."""
         before = self.rule(session_id, rule_id)
         rule = await self.bound(before, tools)
         async with self._writing:

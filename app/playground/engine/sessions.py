@@ -654,7 +654,7 @@ async def uncancelled(task: asyncio.Task[T]) -> T:
 
 
 async def _ended(work: asyncio.Future[T]) -> asyncio.CancelledError | None:
-    """Waits until `work` is done; returns the last cancellation meanwhile, to be raised."""
+    """Waits until `work` is done; returns the last cancellation during the wait, to be raised."""
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
         try:

@@ -264,7 +264,7 @@ class ToolRuns:
         ]
         await self._sessions.append(live, events)
         running.behind = task_id
-        # Nobody waits for it any more, so its own time limit no longer applies.
+        # No turn waits for it any more, so its own time limit no longer applies.
         running.deadline.extend(LONGEST_S)
         return task_id
 

@@ -290,7 +290,7 @@ def _compare_recording(
     except BadInput as error:
         yield f"cannot be decoded again: {error}"
         return
-    # In the order of the bytes: up to 0.1.0 the ends of Messages' calls were logged behind them.
+    # In the order of the bytes: up to 0.1.0 the ends of Messages' calls were logged after them.
     logged = sorted(map(_Fact.of, answer.logged), key=lambda fact: fact.start)
     decoded = [_Fact(start, end, event) for start, end, event in again]
     check.events += len(again)

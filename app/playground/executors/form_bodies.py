@@ -45,7 +45,7 @@ class _Part:
 
 
 def form_body(values: Mapping[str, Any], fields: Mapping[str, HttpParameter]) -> bytes:
-    """The arguments as a form; `fields` are those with a name or a style of their own."""
+    """The arguments as a form; `fields` are those with their own name or style."""
     pairs: list[str] = []
     for argument, value in values.items():
         own = fields.get(argument)

@@ -67,7 +67,8 @@ class Mock:
         return replace(staged, mismatch=await self._mismatch(invocation, staged))
 
     async def _mismatch(self, invocation: Invocation, staged: ToolResult) -> str:
-        """A text may be meant as it stands, or as JSON."""
+        """How the result violates the output schema, "" if it does not. The text may be meant
+        literally or as JSON."""
         text = staged.text
         try:
             value = load_json(text)

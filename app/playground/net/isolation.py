@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 POLICY = b"content-security-policy"
 
 ISOLATED = b"sandbox; default-src 'none'"
-"""The policy of whatever is not a page of ours."""
+"""The policy of every response that is not a page of ours."""
 
 HARDENING: Mapping[bytes, bytes] = {
     b"x-content-type-options": b"nosniff",

@@ -1,10 +1,10 @@
 """Edits a provider's answer for the client: removes calls, changes arguments, and appends the
-answer to a request that was made here with results for these calls.
+answer to a request that was made here with results for those calls.
 
 Also determines which part of an answer may be passed on before its calls are decided, and the
-keep-alive events meanwhile. Pure. An answer is the received frames and their edits: a protocol's
-editor (EDITOR in its folder's `edits`) marks frames; unmarked frames keep their exact bytes. The
-decoder locates the calls.
+keep-alive events for the time until then. Pure. An answer is the received frames and their edits: a
+protocol's editor (EDITOR in its folder's `edits`) marks frames; unmarked frames keep their exact
+bytes. The decoder locates the calls.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class Decoder(Protocol):
     `feed` takes bytes cut at any position and costs O(len(data)). `end(clean)` is called once:
     `clean` is whether the connection closed properly; if we gave up the answer (`stopped`), even a
     finish reason does not make it complete. Then exactly one ResponseEnded or ResponseFailed has
-    been yielded, whatever the bytes were; never raises. `limit` may be called before the first
+    been yielded for any bytes; never raises. `limit` may be called before the first
     byte: the maximum size of an event, and of the number of calls; further calls are counted in one
     warning at the end. `advise` provides what the message of a failure may say beyond the body;
     waits are mentioned only then. `settled` is the position in the body before which no event can

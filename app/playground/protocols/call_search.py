@@ -1,7 +1,7 @@
-"""Finds in a JSON value what a client may take for a call, whatever the protocol. Pure.
+"""Finds what a client may take for a call in a JSON value of any protocol. Pure.
 
-A decoder reads calls only where its protocol has them, but a client may look elsewhere: in a member
-beside, in another protocol's spelling, in the snapshot of an unfinished answer. What is found here
+A decoder reads calls only where its protocol has them, but a client may look elsewhere: in another
+member, in another protocol's spelling, in the snapshot of an unfinished answer. What is found here
 and not located by the decoder has not been decided.
 """
 
@@ -38,7 +38,7 @@ def has_unlocated_call(
     those of calls that the provider runs itself.
     """
     unused, owned = set(calls), set(own)
-    # Few lengths, however many calls there are and however deep they stand.
+    # Few lengths, however many calls there are and however deep they are.
     lengths, own_lengths = {len(path) for path in unused}, {len(path) for path in owned}
     for path, call in _calls_in(value):
         if path in calls or any(path[:n] in owned for n in own_lengths):

@@ -22,7 +22,7 @@ from playground.protocols.server import BadRequest, Citation
 from playground.schema.schema_checks import Place, fault, is_local, pointer, resolve, subschemas
 
 Severity = Literal["unsatisfiable", "refused", "ignored", "strict", "weak"]
-"""No call can be valid, whoever is asked; refused with 400; accepted but ignored; refused in strict
+"""No call can be valid at any provider; refused with 400; accepted but ignored; refused in strict
 mode only; mishandled by models."""
 
 ERRORS: tuple[Severity, ...] = ("unsatisfiable", "refused")
@@ -287,8 +287,8 @@ class Hit:
 class LimitTable:
     """The table of `protocol`, whose provider is called `who`: rows for a tool, for each of its
     schemas (found by `walk`), and for the tools of one request. `kind` is the type of the
-    provider's errors. `profile` is a provider whose own limits these are, beside those of the
-    protocol."""
+    provider's errors. `profile` is the provider, if these limits apply only to it, in addition
+    to those of the protocol."""
 
     protocol: str
     who: str

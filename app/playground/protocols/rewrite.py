@@ -336,7 +336,7 @@ class Strict:
 
 
 def takes_null(schema: Mapping[str, Any]) -> bool:
-    """Whether a schema made here accepts null; one behind a `$ref` counts as not."""
+    """Whether a schema made here accepts null; a `$ref` is not followed and counts as no."""
     if "$ref" in schema or ("type" in schema and "null" not in types_of(schema)):
         return False
     if "anyOf" in schema and not any(map(takes_null, branches_of(schema, "anyOf"))):
@@ -372,7 +372,7 @@ def _has_ref_beside(schema: Mapping[str, Any]) -> bool:
 
 
 # Gemini's own `parameters`, a subset of OpenAPI's schemas: no refs, one type each, strings in
-# enums, nothing beside an anyOf.
+# enums, no other member next to an anyOf.
 
 
 class Gemini:
@@ -532,7 +532,8 @@ class Gemini:
     def union(
         self, node: dict[str, Any], dropped: Mapping[str, Any], nullable: bool, place: Place
     ) -> dict[str, Any]:
-        """Nothing may be beside an anyOf: moves it into each choice."""
+        """Moves the members next to an anyOf into each of its choices: none are allowed next to
+        it."""
         nullable = bool(node.pop("nullable", False)) or nullable
         several = spread_any_of(node, self.losses, place)
         description = node.get("description")

@@ -215,7 +215,7 @@ class ProviderServer:
     and the path with its query below `base`; it raises BadRequest. `kinds` are the provider's own
     words, type and code, for an error by status. `stream_type` is the media type of its streams.
     `no_key` is None if no key is needed; `key_param` is a query parameter that may contain the key.
-    `waits_in_body`: an error's body, not a header, says when to retry. `beside` are the other
+    `waits_in_body`: an error's body, not a header, says when to retry. `beside` has the other
     supported requests of the provider's API. An end that stores anything makes with `for_key` the
     one that serves a key; `keep` of that one stores an answer.
     """

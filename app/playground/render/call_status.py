@@ -121,7 +121,7 @@ def behind(calls: Iterable[Call], call: Call, *, checked: bool) -> Iterator[Call
     """The calls among `calls` (all or the first of a turn) whose `waits_for` may change once `call`
     has changed. `checked`: it may just have become parallel-safe, or have ceased to be.
 
-    Each names the first call that it waits for, so a call behind another blocking call does not
+    Each names the first call that it waits for, so a call after another blocking call does not
     mention `call`.
     """
     after = False

@@ -77,7 +77,7 @@ class Segment:
     `took_ms` is the real duration, including dead time. `name` and `call` are those of its tool
     call, "" if it is none; `open`: it has not ended. Overlapping segments have separate `lane`s,
     from 0: the first that is free at their start. `lanes` is the number of lanes at its place.
-    Waits for a user have a row of their own, whatever overlaps there.
+    Waits for a user are in a separate row, even if they overlap.
     """
 
     kind: SegmentKind

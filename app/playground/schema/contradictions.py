@@ -71,7 +71,7 @@ _SINCE: Mapping[str, tuple[str, ...]] = {
 """The keywords that are read here, by the draft that brought them: an older one ignores them."""
 
 _FALSE: Mapping[str, Any] = {"not": {}}
-"""Stands for the schema `false`."""
+"""The schema `false`, written as an object."""
 _AN_OBJECT: Mapping[str, Any] = {"type": "object"}
 
 Part = tuple[Place, Any]
@@ -297,7 +297,7 @@ class _Solver:
     def _of_array(self, flat: Sequence[tuple[Place, Mapping[str, Any]]]) -> list[Impossibility]:
         reasons = _of_counts(flat, "minItems", "maxItems")
         for each in flat:
-            if "contains" in each[1]:  # what counts is the `contains` beside it
+            if "contains" in each[1]:  # what counts is the `contains` next to it
                 reasons += _of_counts([each], "minContains", "maxContains")
         least = int(max((_number(schema, "minItems") or 0 for _, schema in flat), default=0))
         for position in range(min(least, MOST_VALUES)):

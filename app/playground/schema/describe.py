@@ -1,6 +1,6 @@
 """Schemas in words: what a value has to be, `an integer of at least 5`. Omits some keywords.
 
-Bounded whatever the schema: a description has a few hundred characters.
+A description of any schema has at most a few hundred characters.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def options_of(schema: Mapping[str, Any]) -> str:
 
 
 def one_of(texts: Sequence[str]) -> str:
-    """Of these values one."""
+    """ "one of" with the values `texts`, at most MOST_NAMES of them."""
     listed = [cut(text, MOST_SHOWN) for text in texts[: MOST_NAMES + 1]]
     if len(texts) == 1:
         return listed[0]
@@ -223,7 +223,7 @@ def own_words(schema: Mapping[str, Any]) -> str:
 
 
 def either(words: Iterable[str], more: int = 0) -> str:
-    """Any of these descriptions, with those `more` that were not described."""
+    """The descriptions joined by "or"; `more` is the number of choices without a description."""
     distinct = list(dict.fromkeys(words))
     listed: list[str] = []
     for text in distinct[:MOST_BRANCHES]:

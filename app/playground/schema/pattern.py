@@ -2,8 +2,8 @@
 
 Patterns are ECMA's and are parsed by Python's parser, which accepts nearly all that are used; if it
 does not, or if the generated text does not match, there is no text. Look-arounds are not taken into
-account: the caller checks the result. The parser is the private one behind `re.compile`: without it
-no pattern has a text here.
+account: the caller checks the result. The parser is the private one that `re.compile` uses: without
+it no text is generated.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def texts(
 
 
 def has_deep_groups(pattern: str) -> bool:
-    """Whether groups stand in groups more than MOST_GROUPS deep. Brackets in a character class
+    """Whether groups are nested more than MOST_GROUPS deep. Brackets in a character class
     count too."""
     depth = 0
     for bracket in _GROUPS.findall(pattern):

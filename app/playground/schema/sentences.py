@@ -337,8 +337,8 @@ class Explainer:
     def _nearest(
         self, error: Any, branches: Sequence[Sequence[Any]], left: list[int]
     ) -> Iterator[Reason]:
-        """The reasons of the branch with the fewest errors, of these the one whose errors are
-        deepest; the first reason of each where several are equally near."""
+        """The reasons of the branch with the fewest errors; among equals, of the one with the
+        deepest errors; the first reason of each where several are equally near."""
         scores = {number: _distance(branches[number]) for number in left}
         least = min(scores.values())
         best = [number for number in left if scores[number] == least]
@@ -523,7 +523,7 @@ def _unevaluated_properties(explainer: Explainer, error: Any) -> Iterator[Proble
     }
     for name in error.kind.unexpected:
         if name in always:
-            continue  # its schema or one beside it is not satisfied, which has its own error
+            continue  # its schema or one next to it is not satisfied, which has its own error
         if isinstance(others, Mapping) and name in error.instance:
             what = f"is {shown(error.instance[name])}; the schema requires"
             words = describe_exactly(others, explainer.root)
@@ -619,7 +619,7 @@ def _false_schema(explainer: Explainer, error: Any) -> Iterator[Problem]:
     if keyword in ("items", "additionalItems") and isinstance(index, int):
         expected = explainer.expected(error)
         first = list_of(expected.get("items")) or list_of(expected.get("prefixItems"))
-        if index == len(first):  # once, not for each item behind it
+        if index == len(first):  # once, not for each item after it
             yield explainer.problem(error, _too_many(len(first)))
         return
     if keyword == "propertyNames":

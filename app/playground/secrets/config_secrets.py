@@ -106,7 +106,7 @@ def secrets_in(text: str, name: str = "") -> list[SecretSpan]:
 
 
 def _by_name(text: str, name: str) -> Iterator[SecretSpan]:
-    """The whole value, after an authentication scheme; if it refers to variables, the text beside
+    """The whole value, after an authentication scheme; if it refers to variables, the text next to
     them, if that looks like a key itself."""
     scheme = _SCHEME.match(text)
     start = scheme.end() if scheme else 0

@@ -1,16 +1,16 @@
-"""Finds keys in a text by the rules of gitleaks (`vendor/gitleaks.toml`), which know the keys of
+"""Finds keys in a text by the rules of gitleaks (`vendor/gitleaks.toml`), which find the keys of
 some 180 services by their form, or by the name of the service before them. Pure; does not know the
 actual keys.
 
 A rule is a pattern, the keywords of which a text must have at least one, the least entropy of a
-key, and what is none. The file is read, and a rule compiled, when a text first has a keyword. What
-differs from gitleaks:
+key, and texts that are not keys. The file is read, and a rule compiled, when a text first has a
+keyword. What differs from gitleaks:
 
 - Its patterns are made for a linear engine. Here a pattern is tried near its keywords alone, in
   windows of bounded length; without the optional name before a service's, which is found
   backwards where it matters; and the few with nested repetitions are replaced (`_LINEAR`).
-- A text has no path: rules for certain files hold everywhere, and one that knows nothing but a
-  path nowhere.
+- A text has no path: rules for certain files apply to every text, and rules that have only a path
+  to none.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ _WITHIN = (
     *("openai-api-key", "typeform-api-token", "freemius-secret-key", "sidekiq-sensitive-url"),
     "slack-webhook-url",
 )
-"""Rules with a keyword behind the beginning of a match; the others begin with theirs."""
+"""Rules whose keyword comes after the beginning of a match; other matches begin with the
+keyword."""
 
 GENERIC = ("generic-api-key", "kubernetes-secret-yaml", "curl-auth-user", "hashicorp-tf-password")
 """Rules that go by the place alone: what they find may be a plain word elsewhere."""

@@ -1,6 +1,6 @@
 """Reads the history of a request: the prompt to answer, the calls made for it, and their results.
 
-Clients keep histories in many shapes: each part of a turn as a message of its own, text behind the
+Clients keep histories in many shapes: each part of a turn as a separate message, text after the
 calls, results without ids, calls and results written as text, notes of the client in the user's
 messages. All are brought to one shape first. A model that does not see that its call was answered
 makes it again for ever, so what was answered is never doubted: a result whose call cannot be found
@@ -28,7 +28,7 @@ from playground.simulator.plan import words
 _READ = 2_000
 """Characters of a prompt that are read; patterns over more would be slow."""
 _MOST_WRITTEN = 20_000
-"""Characters of an assistant's text that may hold calls: nobody writes longer ones."""
+"""Most characters of an assistant's text in which calls are searched."""
 _TAG = re.compile(r"<(/?)([a-z][\w-]{2,60})(?:\s[^<>]{0,200})?>", re.ASCII)
 _USER_TAGS = words_of(
     """query request message input prompt task question feedback user_query user_request
@@ -122,7 +122,7 @@ def text_of(message: Message, most: int = _READ) -> str:
 
 def _joined(messages: Iterable[Message]) -> list[Message]:
     """The messages, with those of one turn as one, and the results after it as one: some clients
-    send each part as a message of its own, text after the calls."""
+    send each part as a separate message, text after the calls."""
     joined: list[Message] = []
     for message in messages:
         last = joined[-1] if joined else None
@@ -279,7 +279,7 @@ def _written_calls(text: str, place: int) -> Iterator[MessagePart]:
 
 
 def _written_result(text: str) -> MessagePart | None:
-    """The result that a text of the user is; None if it is none."""
+    """The result written as a text of the user; None if the text is not a result."""
     if head := _RESULT_HEAD.match(text):
         content = Content(text=text[head.end() :].strip())
         return MessagePart(

@@ -1,10 +1,10 @@
-"""llama.cpp and vLLM as the simulator plays them: OpenAI's two protocols, below a base path with
+"""llama.cpp and vLLM as the simulator imitates them: OpenAI's two protocols, below a base path with
 the name of the server's profile (`/llamacpp/v1`).
 
 They are lenient where OpenAI is strict (unknown members, names of tools, results without calls) and
-strict where it is not: chat templates get the arguments of earlier calls as an object, so that a
-call which is no JSON is refused, with every later request of its conversation. llama.cpp writes a
-Responses stream of its own, without indexes.
+strict where it is not: chat templates get the arguments of earlier calls as an object, so a call
+whose arguments are not JSON is refused, with every later request of its conversation. llama.cpp
+writes its own form of a Responses stream, without indexes.
 """
 
 from __future__ import annotations

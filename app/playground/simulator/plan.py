@@ -592,8 +592,8 @@ def _assigned(
     prompt: str, tools: Sequence[Tool], named: Sequence[ToolMention]
 ) -> list[tuple[Tool, str]]:
     """The clauses that name or match a tool; clauses that match none, or the same one without
-    naming it again, are joined to the previous one, or else to the next. Beside a tool that is
-    named, others must match by their names."""
+    naming it again, are joined to the previous one, or else to the next. If one tool is
+    named, other tools must match by their names."""
     assigned: list[tuple[Tool, str]] = []
     waiting = ""
     least = _NAME if named else 1

@@ -46,7 +46,7 @@ _SHELLS = words_of("bash shell exec run terminal sh execute")
 _PATCH = words_of("patch input diff")
 
 _ROLES = (("old", _OLD), ("new", _NEW), ("path", _PATH), ("command", _COMMAND), ("patch", _PATCH))
-"""The role of a parameter, by the words of its name."""
+"""The role of a parameter, by patterns that match words of its name."""
 
 _DEEPEST = 3
 """Levels of lists and objects in which a parameter is searched."""

@@ -268,7 +268,7 @@ class Database:
     def submit(
         self, statements: Sequence[Statement], *, full: bool = False
     ) -> asyncio.Future[None]:
-        """Queues a write; the future is done when it and all that was queued meanwhile is
+        """Queues a write; the future is done when it and everything queued until then is
         committed. StoreError after `close`."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._closed:
@@ -400,13 +400,13 @@ class Database:
         await self.write(PROBE)
 
     async def _reopen(self) -> None:
-        """Closes the deleted file and opens the one now at the path; queries wait meanwhile.
+        """Closes the deleted file and opens the one now at the path; queries wait until then.
         StoreError if it cannot be opened: then only a restart helps."""
         assert self._writer is not None
         self._open.clear()
         try:
             # The last connection to close merges the write-ahead log into its file and deletes what
-            # has the log's name: no old log may remain beside a new file.
+            # has the log's name: no old log may remain next to a new file.
             await self._reader.close()
             await self._writer.close()
             for end in ("-wal", "-shm"):
@@ -614,7 +614,7 @@ def store_error(error: Exception, path: Path) -> StoreError:
 def database_path(path: Path) -> Path:
     """The real path of the database, with symbolic links resolved, whether it exists or not.
 
-    So the files beside it (lock, token, write-ahead log, files of sessions) are the same for every
+    So the files next to it (lock, token, write-ahead log, files of sessions) are the same for every
     path to it. StoreError if the links form a circle, or if the file has several names (hard
     links): each name would have its own lock. Never opens the file.
     """
@@ -658,7 +658,7 @@ def _unreadable(path: Path, reason: str) -> StoreUnreadable:
     )
 
 
-# Owner of a database: one process, by an advisory lock on a file beside it that holds its pid and
+# Owner of a database: one process, by an advisory lock on a file next to it that has its pid and
 # URL.
 
 

@@ -238,7 +238,7 @@ class Log:
 
     async def flush(self, session: str) -> None:
         """Waits until everything of `session` up to now is written; StoreError if it cannot be.
-        What comes meanwhile is not waited for: during a stream there is always more."""
+        Does not wait for later events: during a stream there are always more."""
         if (writing := self._writing.get(session)) is not None:
             await asyncio.wait([writing])
         if (writing := self._writing.get(session)) is None and session in self._waiting:
@@ -725,8 +725,8 @@ async def set_tags(database: Database, session: str, tags: Sequence[str]) -> Non
 
 @dataclass(frozen=True)
 class Relative:
-    """A session of a family: `parent` is "" if it is no fork. It copied its parent's events up to
-    `parent_seq`; after them the calls `reopened` were open again."""
+    """A session of a family: `parent` is "" if it is not a fork. It copied its parent's events up
+    to `parent_seq`; after them the calls `reopened` were open again."""
 
     id: str
     title: str

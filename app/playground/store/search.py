@@ -1,4 +1,4 @@
-"""Searches sessions by what was said in them, by title, and by properties.
+"""Searches sessions by their texts, by title, and by properties.
 
 Plain words match as prefixes, all in the same text; a "phrase" matches literally; `tool:` and
 similar words filter. No input is an error: ignored input is reported in `notes`.

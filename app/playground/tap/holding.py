@@ -97,8 +97,8 @@ _FAILURE = re.compile(
 
 
 class Unsound(Exception):
-    """No more of an answer may leave: it has calls that nobody can decide, or frames that were not
-    read, in which a client may find some."""
+    """The rest of an answer may not be passed on: it has calls that cannot be decided, or unread
+    frames in which a client may find calls."""
 
 
 class HeldAnswer:
@@ -359,7 +359,7 @@ def put_back(session: Session, body: bytes, read: AgentBody, contents: Contents)
         # If the agent went back and got the same answer again, the copy is of the later one.
         placed.append((-1 if any(place == later for later, _ in placed) else place, turns))
     missing: list[int] = []
-    # From the last one on: replacing shifts what is behind it.
+    # From the last one on: replacing shifts what comes after it.
     for place, turns in sorted(placed, key=lambda pair: pair[0], reverse=True):
         answers = _provider_answers(turns, contents)
         try:

@@ -169,8 +169,8 @@ class AgentSessions:
         taps.revoked = engine.sessions.ring_list
 
     async def begin(self, exchange: OpenExchange) -> Begun | None:
-        """Logs the request and its new content; None if it is no conversation. If its results wait
-        on the card of another session (`behind`), it begins again later.
+        """Logs the request and its new content; None if it is not a conversation. If its results
+        wait on the card of another session (`behind`), it begins again later.
 
         Refused if the user has stopped its session."""
         request = exchange.request
@@ -385,7 +385,7 @@ class AgentSessions:
             raise Refused(STOPPED)
         asked, body = came, came.request.body or b""
         if any(takes_out(turn) for turn in live.session.turns):
-            exchange.holds = True  # decisions must not be bypassed, whatever fails
+            exchange.holds = True  # decisions must not be bypassed by any failure
             asked = await self._aside(body, self._with_answers, asked, live)
         known = [known_results(live.session, put_back=True), *map(known_results, above)]
         known = [each for each in known if each.by_key]
@@ -476,7 +476,7 @@ class AgentSessions:
 
     async def _stop_at(self, exchange: OpenExchange, *, has_waited: bool) -> StopAt:
         """The tap's `stop_at`. A request that has waited for results is held again even if the tap
-        was set to another value meanwhile; Refused if the tap was revoked."""
+        was set to another value since; Refused if the tap was revoked."""
         tap = exchange.request.tap
         if not has_waited:
             return tap.stop_at
@@ -523,7 +523,7 @@ class AgentSessions:
     async def _join(
         self, live: LiveSession, asked: ReadRequest, place: SessionPlace
     ) -> Begun | None:
-        """The existing answer if this repeats the last request and nobody got that answer. The
+        """The existing answer if this repeats the last request and no client got that answer. The
         caller holds the session."""
         session, thread = live.session, self.places.thread(live.id)
         last = session.turn

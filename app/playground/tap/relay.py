@@ -137,8 +137,8 @@ class Exchange(Protocol):
     the relay continues without it; but if it `holds` any bytes, the answer is cut, and a request
     that failed in `begin` is refused with status 503. NetworkError in `answered` gives the client
     that error in place of the answer, in `ending` it cuts the answer.
-    Setting `stopped` ends the answer at once, and `ending` is told so. After `begin`, `body`
-    replaces the request's body; None leaves it unchanged."""
+    Setting `stopped` ends the answer at once; `ending` gets this as its error. After
+    `begin`, `body` replaces the request's body; None leaves it unchanged."""
 
     stopped: asyncio.Event
     holds: bool

@@ -191,9 +191,9 @@ class Taps:
         refused: str = "",
         unread: bool = False,
     ) -> None:
-        """Records a request that is no conversation, or was `refused` for that reason: `method` and
-        `target` (raw path and query after the door), answered with `status` at `at_ms`. `note` has
-        counted it."""
+        """Records a request that is not a conversation, or was `refused` for that reason: `method`
+        and `target` (raw path and query after the door), answered with `status` at `at_ms`. `note`
+        has counted it."""
         mask = self._keys.redactor().redact_text
         path = mask(without_key(target))[:MOST_PATH]
         activity = self._activity.setdefault(tap_id, Activity())

@@ -43,7 +43,7 @@ MOST_AGENTS = 4
 """The maximum number of concurrent demo agents: each waits for its cards until a user decides."""
 
 MOST_REQUESTS = 8
-"""The maximum number of requests of the demo's agent, whatever the answers."""
+"""The maximum number of requests of the demo's agent."""
 
 _PATH = {"type": "string", "description": "Path of the file."}
 _TOOLS = [
@@ -233,7 +233,7 @@ async def _free_title(site: Site, title: str) -> str:
 
 
 async def _start_agent(site: Site, title: str, base: str) -> str:
-    """Starts an agent behind a new tap that stops at every call; returns the session of its
+    """Starts an agent with a new tap that stops at every call; returns the session of its
     requests. Both get `title`."""
     if len(site.demos) >= MOST_AGENTS:
         raise Conflict(

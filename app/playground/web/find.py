@@ -193,7 +193,7 @@ def size_fragment(env: Environment, size: object) -> str:
 
 
 async def database_state(request: Request) -> Response:
-    """GET /store: says why nothing can be saved now, and how much is held in memory meanwhile."""
+    """GET /store: says why nothing can be saved now, and how much is held in memory."""
     site = site_of(request)
     store, trouble = site.store_now(), site.engine.sessions.health.trouble
     sentence = "" if trouble is None else str(trouble)  # the page keeps its sentence a while longer

@@ -150,7 +150,7 @@ async def forks(request: Request) -> Response:
 
 
 async def _says(site: Site, session_id: str, state: str) -> str:
-    """What the session is doing or needs, in the words of its own page; `state` if it is gone or
+    """What the session is doing or needs, as on its own page; `state` if it is gone or
     cannot be read."""
     try:
         async with site.engine.sessions.holding(session_id) as live:

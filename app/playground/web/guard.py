@@ -108,7 +108,7 @@ def code_of(status: int) -> str:
 @dataclass(frozen=True)
 class Reply:
     """The guard's own reply. `sentence` is for the user, `to_programs` for scripts; `media_type` is
-    that of a reply that is no error."""
+    that of a reply that is not an error."""
 
     status: int
     sentence: str

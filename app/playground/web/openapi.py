@@ -272,7 +272,7 @@ def _published_schemas() -> JsonObject:
 
 
 def _moved(value: Any, place: str) -> Any:
-    """A published schema with its references as they are where it stands here."""
+    """A published schema with its references adapted to this document."""
     match value:
         case {"$ref": str(target)} if target.startswith("#/"):
             return {**value, "$ref": place + target.removeprefix("#/")}

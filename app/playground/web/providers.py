@@ -35,7 +35,7 @@ GROUPS = ("Ready", "Simulator", "Local", "Needs a key")
 """Profiles that work at once come first."""
 
 FOLDED = ("Simulator", "Local", "Needs a key")
-"""Groups with one-line rows: providers that were found stand out."""
+"""Groups with one-line rows: providers that were found are highlighted."""
 
 T = TypeVar("T")
 

@@ -119,7 +119,7 @@ class RuleRow:
 
     @property
     def asks(self) -> str:
-        """The tools it matches but asks for all the same, and why."""
+        """The tools it matches but still asks for, and why."""
         changed, new, gone = (_listed(self._names(name)) for name in ("changed", "new", "gone"))
         reasons = (
             f"changed since, needs approval: {changed}" if changed else "",

@@ -159,7 +159,7 @@ class Site:
         engine.ends.append(self._end_demos)
 
     def store_now(self) -> Store:
-        """Whether anything can be saved, and what is held in memory meanwhile."""
+        """Whether anything can be saved, and what is held in memory."""
         sessions = self.engine.sessions
         trouble = sessions.health.told
         meanwhile = "Incoming data is kept in memory and saved as soon as possible."

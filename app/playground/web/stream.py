@@ -9,7 +9,7 @@ HTML is sent last and carries the id, so that no block is added twice.
 The page's own stream shows deltas before they are saved, and its cursor carries the epoch; the
 stream of one session (`by_seq`) shows only saved events. While only text grows, nothing else is
 examined: the list, the wire's rows and problems of incomplete arguments follow at a slower
-interval. The wire's rows are built for a page that has loaded their section, and says so
+interval. The wire's rows are built for a page that has loaded their section and requests them
 (`wire=1`); to any page a `heard` event reports that bytes arrived, which may have no visible
 effect.
 """

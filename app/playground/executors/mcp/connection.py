@@ -343,7 +343,7 @@ class ListedTool:
 
 @dataclass(frozen=True)
 class CalledTool:
-    """The result of a call, and its structured content as it came, None if there is none."""
+    """The result of a call, and its structured content as received, or None."""
 
     result: ToolResult
     structured: Any = None

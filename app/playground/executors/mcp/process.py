@@ -58,7 +58,7 @@ Streams = tuple[
 REFERENCE = re.compile(r"\$\{(?:env:)?([^}]*)\}")
 
 PASSED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM")
-"""The variables of our environment that every server gets, besides LC_...; none is a key."""
+"""The variables of our environment that every server gets, in addition to LC_...; none is a key."""
 
 Lookup = Callable[[str, str], str | None]
 """The value of a variable, by its name and the URL it will be sent to ("": to a process)."""

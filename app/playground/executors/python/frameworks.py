@@ -55,7 +55,8 @@ class Framework(NamedTuple):
 
     `read` gives its ToolSchema. `function` gives the user's function that it holds, which is called
     with arguments converted by its hints; `call` calls the tool itself with the arguments as JSON,
-    where there is no such function. `whole`: the function below its decorator cannot stand for it.
+    where there is no such function. `whole`: the function below its decorator cannot be used
+    instead.
     """
 
     label: str
@@ -239,7 +240,7 @@ def content_text(result: Any) -> Any:
 
 
 async def call_module_tool(function: Any, arguments: dict[str, Any]) -> Any:
-    """Calls a function beside a TOOL_SPEC as Strands does: with the whole use of the tool."""
+    """Calls the function of a TOOL_SPEC as Strands does: with the whole `toolUse` object."""
     use = {"toolUseId": "", "name": function.__name__, "input": arguments}
     result = function(use)
     if inspect.isawaitable(result):

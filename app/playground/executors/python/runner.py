@@ -1,6 +1,6 @@
-"""Runs functions of a user's file, in a process of its own. No sandbox: it runs as the user.
+"""Runs functions of a user's file in a separate process. It is not a sandbox: it runs as the user.
 
-Started by path, by any Python from 3.8 on, and so imports nothing but the standard library. Two
+Started by path, by any Python from 3.8 on, so it imports only the standard library. Two
 processes: the guard (this one) starts the worker, waits, and ends all remaining descendants of the
 worker. The guard's stdin is its lifeline: when it closes, all processes are ended. Jobs arrive one
 after the other on the worker's socket (the descriptor is the first argument), each a JSON line

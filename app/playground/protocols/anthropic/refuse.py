@@ -177,7 +177,7 @@ def _is_served_result(block: Any) -> bool:
 
 
 def _blank_text(message: Mapping[str, Any], where: str) -> BadRequest | None:
-    """Finds an empty or blank text; only beside the result of a server tool one is accepted."""
+    """Finds an empty or blank text. One is accepted only next to the result of a server tool."""
     content = message["content"]
     if isinstance(content, str):
         return _BLANK.refusal(f"messages: {_BLANK_TEXT}") if content.isspace() else None

@@ -524,8 +524,8 @@ class GrowingArguments:
         return text
 
     def _text_up_to(self, path: Path) -> str | None:
-        """The text up to the beginning of the value at `path`, or None if that is already behind,
-        or a string is still to be continued."""
+        """The text up to the beginning of the value at `path`, or None if that has passed already,
+        or a string is incomplete."""
         if self._string is not None:
             return None
         text = "" if self._begun else "{"

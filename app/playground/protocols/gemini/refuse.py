@@ -1,5 +1,5 @@
 """Refuses requests like Gemini: same status and words. First the checks of Google's JSON front end,
-on the shape of a request; then those behind it, on relations between members or contents. Limits
+on the shape of a request; then later checks, on relations between members or contents. Limits
 for tools are in `limits`.
 
 https://ai.google.dev/api/generate-content

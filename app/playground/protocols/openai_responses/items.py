@@ -203,8 +203,8 @@ class Items:
     def final(self, output: Sequence[Any], where: Where) -> None:
         """The list of all items at the end of the answer, which may be the only source.
 
-        A listed item that repeats another, even with new ids, is not added: its text would stand
-        twice, a call run twice. A completed item is not changed.
+        A listed item that repeats another, even with new ids, is not added: its text would be
+        shown twice, and a call run twice. A completed item is not changed.
         """
         entries = [(place, entry) for place, entry in enumerate(output) if isinstance(entry, dict)]
         matches = self._by_listed_ids(entries)
@@ -474,7 +474,7 @@ class Items:
                 self._settle(part, further[kind].popleft())
                 parts.append(part)
             else:
-                continue  # its text stands in the part before
+                continue  # its text is in the part before
             part.meta["content"] = {k: inner for k, inner in piece.items() if k != member}
         self._stop_parts(item, parts, complete)
 
@@ -647,7 +647,7 @@ def _texts_in(item: Mapping[str, Any]) -> Iterator[tuple[Slot, PartKind, str]]:
 
 
 def _keep(part: OpenPart, item: Item, value: Mapping[str, Any]) -> None:
-    """Stores what goes back with a call, beside the model's text."""
+    """Stores what is sent back with a call in addition to the model's text."""
     member = CALLS[item.type]
     part.meta["block"] = {key: inner for key, inner in value.items() if key != member}
     if item.type == "custom_tool_call":

@@ -1,7 +1,8 @@
 """Refuses what OpenAI refuses of a Responses request: same status, code and words.
 
 A table defines the shape of a body; functions check relations between members or items. Limits for
-tools are in `limits`. Recognizes reasoning of its own by its form; `stored` has what is stored.
+tools are in `limits`. Recognizes the simulator's own reasoning by its form; `stored` has the
+stored responses.
 https://platform.openai.com/docs/api-reference/responses/create
 """
 

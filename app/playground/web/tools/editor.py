@@ -353,7 +353,7 @@ def _pairs_text(value: Any) -> str:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """Headers, one a line, like `Accept: text/plain`."""
+    """Headers, one per line, like `Accept: text/plain`."""
     pairs: dict[str, str] = {}
     for line in text.split("\n"):
         name, colon, value = line.partition(":")

@@ -241,7 +241,7 @@ class When:
 
 
 def own_rule(name: str, rules: Sequence[Rule]) -> Rule | None:
-    """The rule that names only this tool, whatever its arguments."""
+    """The rule that names only this tool and tests no arguments."""
     return next((rule for rule in rules if rule.tool == name and _plain(rule)), None)
 
 
