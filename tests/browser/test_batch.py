@@ -51,4 +51,4 @@ def test_a_session_becomes_a_batch_and_its_failure_a_test(
 
     ended = run_command("batch", "test.json", cwd=tmp_path)
     assert ended.returncode == 1, ended.stderr
-    assert "get_weather was called" in ended.stdout
+    assert "get_weather should not be called, but was called" in ended.stdout
