@@ -168,29 +168,29 @@ def _compress(lines: bytes) -> str:
 
 def _frames(reel_frames: Sequence[Mapping[str, Any]], long: dict[str, int]) -> list[list[Any]]:
     """The frames as [ms, html, grow], without parts that change nothing."""
-    stands: dict[str, str] = {}
+    drawn_blocks: dict[str, str] = {}
     frames: list[list[Any]] = []
     for frame in reel_frames:
-        html = "".join(_new(_without_repeats(frame["html"], long), stands))
+        html = "".join(_new(_without_repeats(frame["html"], long), drawn_blocks))
         if html or frame["grow"] or not frames:
             frames.append([frame["at"], html, frame["grow"]])
     return frames
 
 
-def _new(html: str, stands: dict[str, str]) -> Iterator[str]:
-    """The pieces of a frame that change something. `stands` has the last drawn HTML of each block;
-    drawing a block invalidates its ancestors and descendants."""
+def _new(html: str, drawn_blocks: dict[str, str]) -> Iterator[str]:
+    """The pieces of a frame that change something. `drawn_blocks` is the last HTML of each block,
+    by id; drawing a block invalidates its ancestors and descendants."""
     for piece in _PIECE.finditer(html):
         target, swap, drawn = piece.groups()
         match = _ROOT.match(drawn)
         block_id = match[1] if match is not None else target
-        if swap == "outerMorph" and stands.get(block_id) == drawn:
+        if swap == "outerMorph" and drawn_blocks.get(block_id) == drawn:
             continue
         around = set(ancestors(block_id))
-        for other in list(stands):
+        for other in list(drawn_blocks):
             if other in around or block_id in ancestors(other):
-                del stands[other]
-        stands[block_id] = drawn
+                del drawn_blocks[other]
+        drawn_blocks[block_id] = drawn
         yield piece[0]
 
 

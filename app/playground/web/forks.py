@@ -98,27 +98,27 @@ async def form(request: Request) -> Response:
     """
     site, session_id = site_of(request), request.path_params["id"]
     place = place_of(dict(request.query_params))
-    stands = await fork_standing(site.engine, session_id, place)
+    preview = await fork_standing(site.engine, session_id, place)
     name, value = next(
         ((name, request.query_params[name]) for name in PLACES if request.query_params.get(name)),
         ("", ""),
     )
-    call = stands.session.call(place.call) if place.call else None
+    call = preview.session.call(place.call) if place.call else None
     rows = await site.engine.log.past_results(call.name, session_id) if call is not None else []
     drawn = ForkForm(
         session_id,
-        title=stands.title,
-        own=stands.own,
+        title=preview.title,
+        own=preview.own,
         name=name,
         value=value,
-        settings=stands.settings,
+        settings=preview.settings,
         profiles=[profile.name for profile in site.engine.profiles()],
-        prompt=stands.prompt,
+        prompt=preview.prompt,
         call=call,
         past=[past_of(row, session_id) for row in rows],
-        files=wrote_files(stands.session),
-        anew=stands.anew,
-        notes=stands.notes,
+        files=wrote_files(preview.session),
+        anew=preview.anew,
+        notes=preview.notes,
     )
     draw = fork_fragment if wants(request) == "htmx" else fork_page
     return HTMLResponse(draw(site.env, drawn, site.engine.sessions.clock()))
